@@ -17,7 +17,8 @@ class DeviceError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// An allocation did not fit. The message gives the bytes asked for and free, and what holds the rest.
+/// An allocation did not fit. The message gives the bytes asked for and free, and what holds the
+/// rest.
 class OutOfMemory : public DeviceError {
  public:
   using DeviceError::DeviceError;

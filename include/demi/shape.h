@@ -11,8 +11,8 @@
 
 namespace demi {
 
-/// Extents in row-major order: the last dimension is contiguous. An extent of kUnknown (-1, shown as
-/// None) stands for the batch size of a model that has not been given one.
+/// Extents in row-major order: the last dimension is contiguous. An extent of kUnknown (-1, shown
+/// as None) stands for the batch size of a model that has not been given one.
 class Shape {
  public:
   static constexpr int kMaxRank = 8;

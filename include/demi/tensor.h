@@ -47,7 +47,8 @@ class Tensor {
   [[nodiscard]] std::int64_t elements() const { return shape_.elements(); }
   [[nodiscard]] std::size_t bytes() const;
 
-  /// The elements, for reading or writing. Throws std::invalid_argument if T does not store dtype().
+  /// The elements, for reading or writing. Throws std::invalid_argument if T does not store
+  /// dtype().
   template <class T>
   [[nodiscard]] std::span<const T> data() const;
   template <class T>

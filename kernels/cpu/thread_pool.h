@@ -2,8 +2,8 @@
 //
 // Note [Deterministic partitioning]
 // Results must be bit-identical for any number of threads, so work is cut into chunks by its shape
-// alone, never by the number of threads, and anything summed across chunks is summed in chunk order.
-// The pool only decides which thread runs which chunk.
+// alone, never by the number of threads, and anything summed across chunks is summed in chunk
+// order. The pool only decides which thread runs which chunk.
 #pragma once
 
 #include <cstdint>

@@ -6,8 +6,10 @@
 
 namespace demi::internal {
 
-/// Throws InternalError naming the condition and place. Kept out of line so that call sites stay small.
-[[noreturn]] void check_failed(const char* condition, const char* file, int line, std::string_view message);
+/// Throws InternalError naming the condition and place. Kept out of line so that call sites stay
+/// small.
+[[noreturn]] void check_failed(const char* condition, const char* file, int line,
+                               std::string_view message);
 
 /// Throws std::invalid_argument "[where] message".
 [[noreturn]] void fail_argument(std::string_view where, const std::string& message);
@@ -35,8 +37,8 @@ std::string did_you_mean(std::string_view name, const Names& candidates) {
 
 }  // namespace demi::internal
 
-#define DEMI_CHECK(condition, message)                                              \
-  do {                                                                              \
-    if (!(condition)) [[unlikely]]                                                  \
-      ::demi::internal::check_failed(#condition, __FILE__, __LINE__, (message));    \
+#define DEMI_CHECK(condition, message)                                           \
+  do {                                                                           \
+    if (!(condition)) [[unlikely]]                                               \
+      ::demi::internal::check_failed(#condition, __FILE__, __LINE__, (message)); \
   } while (false)
