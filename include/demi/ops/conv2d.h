@@ -1,0 +1,58 @@
+// 2-D convolution (cross-correlation, as everywhere in deep learning), NHWC.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include <demi/ops/activation.h>
+#include <demi/ops/pooling.h>
+#include <demi/symbolic_tensor.h>
+
+namespace demi::ops {
+
+/// How a call pads; see Padding2D.
+struct Conv2DOptions {
+  std::array<std::int64_t, 2> strides = {1, 1};
+  PaddingMode padding = PaddingMode::kValid;
+  std::array<std::int64_t, 2> dilation_rate = {1, 1};
+  std::int64_t groups = 1;
+};
+
+/// Attributes of conv2d, conv2d_backward_input and conv2d_backward_filter.
+struct Conv2DAttributes {
+  std::array<std::int64_t, 2> strides = {1, 1};
+  Padding2D padding;
+  std::array<std::int64_t, 2> dilation_rate = {1, 1};
+  std::int64_t groups = 1;
+  /// Set by the fuse pass (conv2d only): input 2 is a bias [co]; then the activation; then, if
+  /// has_pool, max pooling, whose byte index is output 1.
+  bool has_bias = false;
+  Activation activation = Activation::kNone;
+  bool has_pool = false;
+  Pool2DAttributes pool;
+  /// conv2d_backward_input: the spatial extents of x; conv2d_backward_filter: of the filter. They do
+  /// not follow from the other shapes.
+  std::array<std::int64_t, 2> result_size = {0, 0};
+  friend bool operator==(const Conv2DAttributes&, const Conv2DAttributes&) = default;
+};
+std::string describe(const Conv2DAttributes& attributes);
+
+/// x [n, h, w, ci], filter [kh, kw, ci / groups, co] -> [n, oh, ow, co], float32 accumulation.
+///   oh = floor((h + top + bottom - ((kh - 1) · dilation + 1)) / stride) + 1
+/// Throws std::invalid_argument for wrong ranks or channels, a filter larger than the padded input,
+/// strides and dilation both above 1, or groups that do not divide ci and co.
+[[nodiscard]] SymbolicTensor conv2d(const SymbolicTensor& x, const SymbolicTensor& filter,
+                                    const Conv2DOptions& options = {});
+
+/// d loss / d x from dy [n, oh, ow, co] and the filter; `like` gives x's shape.
+[[nodiscard]] SymbolicTensor conv2d_backward_input(const SymbolicTensor& dy,
+                                                   const SymbolicTensor& filter,
+                                                   const Conv2DAttributes& attributes);
+
+/// d loss / d filter [kh, kw, ci / groups, co] from x and dy.
+[[nodiscard]] SymbolicTensor conv2d_backward_filter(const SymbolicTensor& x,
+                                                    const SymbolicTensor& dy,
+                                                    const Conv2DAttributes& attributes);
+
+}  // namespace demi::ops

@@ -1,0 +1,39 @@
+// Cross-entropy losses, one value per row, always computed in float32 (float64 for float64).
+#pragma once
+
+#include <string>
+
+#include <demi/symbolic_tensor.h>
+
+namespace demi::ops {
+
+struct CrossEntropyAttributes {
+  /// The scores are logits; otherwise they are probabilities and are clipped to [1e-7, 1 - 1e-7] in
+  /// float32 (dense and binary are first divided by their sum as in Keras where that applies).
+  bool from_logits = false;
+  friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
+};
+std::string describe(const CrossEntropyAttributes& attributes);
+
+/// labels: integers [n, ...] (or [n, ..., 1]) in [0, classes); scores [n, ..., classes] -> float32
+/// [n, ...]. Labels are never converted to a floating dtype. A label out of range makes its loss NaN
+/// and raises the training error (the data set checks labels before training).
+/// IR: sparse_cross_entropy(scores, labels). From logits: loss = logsumexp(z) - z[label], its
+/// gradient softmax(z) - onehot(label). The fuse pass turns probabilities that come straight from a
+/// softmax into logits.
+[[nodiscard]] SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
+                                                             const SymbolicTensor& scores,
+                                                             bool from_logits = false);
+
+/// targets: probabilities like scores. IR: cross_entropy(scores, targets).
+[[nodiscard]] SymbolicTensor categorical_crossentropy(const SymbolicTensor& targets,
+                                                      const SymbolicTensor& scores,
+                                                      bool from_logits = false);
+
+/// Elementwise: from logits max(z, 0) - z · t + log(1 + exp(-|z|)). The mean over the last axis ->
+/// [n, ...] without it. IR: binary_cross_entropy(scores, targets), elementwise.
+[[nodiscard]] SymbolicTensor binary_crossentropy(const SymbolicTensor& targets,
+                                                 const SymbolicTensor& scores,
+                                                 bool from_logits = false);
+
+}  // namespace demi::ops

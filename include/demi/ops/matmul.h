@@ -1,0 +1,27 @@
+// Matrix product.
+#pragma once
+
+#include <string>
+
+#include <demi/ops/activation.h>
+#include <demi/symbolic_tensor.h>
+
+namespace demi::ops {
+
+struct MatmulAttributes {
+  bool transpose_a = false;
+  bool transpose_b = false;
+  /// Set by the fuse pass: input 2 is a bias [n] added to every row, then `activation` is applied.
+  bool has_bias = false;
+  Activation activation = Activation::kNone;
+  friend bool operator==(const MatmulAttributes&, const MatmulAttributes&) = default;
+};
+std::string describe(const MatmulAttributes& attributes);
+
+/// op(a) · op(b), float32 accumulation (float64 for float64).
+///   a [m, k] (or [k, m] if transpose_a), b [k, n] (or [n, k]) -> [m, n]
+/// Throws std::invalid_argument unless both are rank 2 and the inner extents agree.
+[[nodiscard]] SymbolicTensor matmul(const SymbolicTensor& a, const SymbolicTensor& b,
+                                    bool transpose_a = false, bool transpose_b = false);
+
+}  // namespace demi::ops

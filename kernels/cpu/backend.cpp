@@ -1,0 +1,81 @@
+// The CPU backend: kernels of kernels/cpu on one thread pool.
+
+#include "kernels/backend.h"
+
+#include "kernels/cpu/registry.h"
+
+namespace demi {
+namespace cpu {
+
+#define OP(family) void register_##family##_kernels(Registry& registry);
+#include "src/ops/ops.def"
+#undef OP
+
+namespace {
+
+const Registry& kernel_registry() {
+  static const Registry registry = [] {
+    Registry r;
+#define OP(family) register_##family##_kernels(r);
+#include "src/ops/ops.def"
+#undef OP
+    return r;
+  }();
+  return registry;
+}
+
+class CpuSequence final : public LaunchSequence {
+ public:
+  explicit CpuSequence(std::vector<Launch> launches) : launches_(std::move(launches)) {}
+
+  void run() override {
+    for (const Launch& launch : launches_) {
+      launch.kernel->run({launch.inputs, launch.outputs, launch.workspace});
+    }
+  }
+
+ private:
+  std::vector<Launch> launches_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  explicit CpuBackend(int threads) : pool_(threads) {}
+
+  [[nodiscard]] std::string name() const override { return "cpu"; }
+
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.conv2d_bias_activation = true,
+            .conv2d_max_pool = true,
+            .matmul_bias_activation = true,
+            .batch_norm_relu = true,
+            .max_pool_relu = true};
+  }
+
+  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
+                                                       const std::string&) override {
+    return allocate_host_memory(bytes);
+  }
+
+  [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
+    return kernel_registry().select(request, pool_);
+  }
+
+  [[nodiscard]] std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) override {
+    return std::make_unique<CpuSequence>(std::move(launches));
+  }
+
+  void synchronize() override {}
+
+ private:
+  ThreadPool pool_;
+};
+
+}  // namespace
+}  // namespace cpu
+
+std::shared_ptr<Backend> make_cpu_backend(int threads) {
+  return std::make_shared<cpu::CpuBackend>(threads > 0 ? threads : cpu::default_thread_count());
+}
+
+}  // namespace demi

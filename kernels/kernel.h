@@ -1,0 +1,93 @@
+// Kernel: one prepared launch, and the description it is prepared from.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "src/core/attributes.h"
+#include "src/core/tensor_type.h"
+
+namespace demi {
+
+/// What a kernel must do: one IR node without its graph. Shapes are concrete.
+struct KernelRequest {
+  std::string_view op;
+  const Attributes& attributes;
+  std::span<const TensorType> inputs;
+  std::span<const TensorType> outputs;
+};
+
+/// Addresses on the kernel's device, in the order of the request. Buffers are aligned to 64 bytes
+/// and do not overlap, except that an output may be the buffer of an input where the op says so
+/// (OpDef::reusable_inputs, OpDef::overwrites). `workspace` has workspace_bytes() bytes, aligned to
+/// 64, with unspecified contents.
+struct KernelArguments {
+  std::span<const void* const> inputs;
+  std::span<void* const> outputs;
+  void* workspace;
+
+  template <class T>
+  [[nodiscard]] const T* input(std::size_t index) const {
+    return static_cast<const T*>(inputs[index]);
+  }
+  template <class T>
+  [[nodiscard]] T* output(std::size_t index) const {
+    return static_cast<T*>(outputs[index]);
+  }
+};
+
+/// Immutable once made: shapes, dtypes and algorithm are fixed, run() only launches. run() must not
+/// allocate, and may be called with different addresses each time, from one thread at a time.
+class Kernel {
+ public:
+  virtual ~Kernel() = default;
+  Kernel(const Kernel&) = delete;
+  Kernel& operator=(const Kernel&) = delete;
+
+  virtual void run(const KernelArguments& arguments) = 0;
+
+  /// The candidate's name, "gemm" or "direct", for reports.
+  [[nodiscard]] const std::string& name() const { return name_; }
+  [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+
+ protected:
+  explicit Kernel(std::string name, std::size_t workspace_bytes = 0)
+      : name_(std::move(name)), workspace_bytes_(workspace_bytes) {}
+
+ private:
+  std::string name_;
+  std::size_t workspace_bytes_;
+};
+
+/// A kernel from a callable `body(const KernelArguments&)`.
+template <class Body>
+[[nodiscard]] std::unique_ptr<Kernel> make_kernel(std::string name, std::size_t workspace_bytes,
+                                                  Body body) {
+  class BodyKernel final : public Kernel {
+   public:
+    BodyKernel(std::string name, std::size_t workspace_bytes, Body body)
+        : Kernel(std::move(name), workspace_bytes), body_(std::move(body)) {}
+    void run(const KernelArguments& arguments) override { body_(arguments); }
+
+   private:
+    Body body_;
+  };
+  return std::make_unique<BodyKernel>(std::move(name), workspace_bytes, std::move(body));
+}
+
+/// What became of a request: the kernel of the first candidate that accepted, and why those before
+/// it refused. `kernel` is null if all did.
+struct KernelSelection {
+  struct Refusal {
+    std::string candidate;
+    std::string reason;
+  };
+  std::unique_ptr<Kernel> kernel;
+  std::vector<Refusal> refusals;
+};
+
+}  // namespace demi

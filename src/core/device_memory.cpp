@@ -1,0 +1,44 @@
+#include "src/core/device_memory.h"
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include <demi/error.h>
+
+#include "src/core/check.h"
+
+namespace demi {
+namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+class HostMemory final : public DeviceMemory {
+ public:
+  HostMemory(void* address, std::size_t bytes) : DeviceMemory(address, bytes) {}
+  ~HostMemory() override { std::free(address_); }
+
+  void read(void* host, std::size_t offset, std::size_t count) const override {
+    DEMI_CHECK(offset + count <= bytes_, "read past the end of a host allocation");
+    if (count > 0) std::memcpy(host, static_cast<const char*>(address_) + offset, count);
+  }
+  void write(const void* host, std::size_t offset, std::size_t count) override {
+    DEMI_CHECK(offset + count <= bytes_, "write past the end of a host allocation");
+    if (count > 0) std::memcpy(static_cast<char*>(address_) + offset, host, count);
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes) {
+  const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
+  void* address = std::aligned_alloc(kAlignment, rounded);
+  if (address == nullptr) {
+    throw OutOfMemory("[memory] could not allocate " + std::to_string(bytes) +
+                      " bytes of host memory.");
+  }
+  std::memset(address, 0, rounded);
+  return std::make_shared<HostMemory>(address, bytes);
+}
+
+}  // namespace demi

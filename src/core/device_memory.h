@@ -1,0 +1,35 @@
+// DeviceMemory: one allocation on a device, as seen from the host.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+namespace demi {
+
+/// Owned through std::shared_ptr; freed with its last owner. Backends derive from it.
+class DeviceMemory {
+ public:
+  virtual ~DeviceMemory() = default;
+  DeviceMemory(const DeviceMemory&) = delete;
+  DeviceMemory& operator=(const DeviceMemory&) = delete;
+
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// The device address. Only the backend that made it may dereference it.
+  [[nodiscard]] void* address() const { return address_; }
+
+  /// Blocking copies of [offset, offset + count) after all work queued on the device so far.
+  virtual void read(void* host, std::size_t offset, std::size_t count) const = 0;
+  virtual void write(const void* host, std::size_t offset, std::size_t count) = 0;
+
+ protected:
+  DeviceMemory(void* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
+
+  void* address_;
+  std::size_t bytes_;
+};
+
+/// Zero-filled host memory aligned to 64 bytes: the CPU backend's, and where variables live before a
+/// model is compiled. Throws demi::OutOfMemory.
+[[nodiscard]] std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes);
+
+}  // namespace demi

@@ -1,0 +1,23 @@
+// emit: how the functions of demi::ops add a node to the graph of their arguments.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "src/ir/graph.h"
+
+namespace demi::ir {
+
+/// Adds a node of op `name` to the graph of `inputs`, which must all be of one graph and present.
+/// Throws std::invalid_argument "[name] …" otherwise and for types the op refuses.
+std::vector<SymbolicTensor> emit_all(std::string_view name, std::vector<SymbolicTensor> inputs,
+                                     Attributes attributes = {});
+
+/// The same for its first output.
+SymbolicTensor emit(std::string_view name, std::vector<SymbolicTensor> inputs,
+                    Attributes attributes = {});
+
+/// The node that produces `tensor`.
+[[nodiscard]] const Node& producer(const SymbolicTensor& tensor);
+
+}  // namespace demi::ir
