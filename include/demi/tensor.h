@@ -20,10 +20,13 @@ class Tensor {
  public:
   /// An empty float32 tensor of shape [0].
   Tensor();
-  /// Zero-filled. Throws std::invalid_argument if an extent is unknown.
+  /// Zero-filled. Throws std::invalid_argument if an extent is unknown, OutOfMemory if it cannot be
+  /// allocated.
   Tensor(Shape shape, DType dtype);
-  Tensor(Tensor&&) noexcept = default;
-  Tensor& operator=(Tensor&&) noexcept = default;
+  /// The tensor moved from is left empty, as if default-constructed.
+  Tensor(Tensor&& other) noexcept;
+  Tensor& operator=(Tensor&& other) noexcept;
+  ~Tensor() = default;
   Tensor(const Tensor&) = delete;
   Tensor& operator=(const Tensor&) = delete;
 
@@ -39,7 +42,7 @@ class Tensor {
   [[nodiscard]] static Tensor scalar(T value) {
     return from(std::span<const T>(&value, 1), Shape{});
   }
-  /// Every element is `value` converted to `dtype`.
+  /// Every element is `value` converted to `dtype` as `to` does.
   [[nodiscard]] static Tensor full(Shape shape, double value, DType dtype);
 
   [[nodiscard]] const Shape& shape() const { return shape_; }
@@ -62,7 +65,9 @@ class Tensor {
   [[nodiscard]] double at(std::int64_t flat_index) const;
 
   [[nodiscard]] Tensor clone() const;
-  /// Converted element by element, rounding to nearest even; also the identity conversion copies.
+  /// Converted element by element; also the identity conversion copies. Floating results are
+  /// rounded to nearest even, integer results truncated toward zero and saturated (NaN gives 0), a
+  /// bool is `value != 0`.
   [[nodiscard]] Tensor to(DType dtype) const;
   /// The same elements under another shape; takes this tensor's storage.
   [[nodiscard]] Tensor reshaped(Shape shape) &&;
