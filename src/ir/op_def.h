@@ -61,7 +61,7 @@ struct OpDef {
 
   AutocastRule autocast = AutocastRule::kPromote;
   /// Rules of single inputs where they differ from `autocast` (input i; missing: `autocast`).
-  std::vector<AutocastRule> input_autocast;
+  std::vector<AutocastRule> input_autocast = {};
 
   /// Writes the backward nodes with demi::ops and returns one gradient per input (empty where not
   /// needed or zero), each of its input's dtype. Null: not differentiable, gradients stop here.
@@ -75,7 +75,7 @@ struct OpDef {
 
   /// Output 0 may be written into the buffer of one of these inputs when that dies here and has the
   /// same number of bytes: the kernels read element i before they write element i.
-  std::vector<int> reusable_inputs;
+  std::vector<int> reusable_inputs = {};
 
   /// In which dtypes kernels can store output 0 at no cost. A following cast to one of them is folded
   /// into the op by the simplify pass.
