@@ -48,17 +48,41 @@ namespace demi::ops {
 
 namespace demi {
 
-inline SymbolicTensor operator+(const SymbolicTensor& a, const SymbolicTensor& b) { return ops::add(a, b); }
-inline SymbolicTensor operator-(const SymbolicTensor& a, const SymbolicTensor& b) { return ops::subtract(a, b); }
-inline SymbolicTensor operator*(const SymbolicTensor& a, const SymbolicTensor& b) { return ops::multiply(a, b); }
-inline SymbolicTensor operator/(const SymbolicTensor& a, const SymbolicTensor& b) { return ops::divide(a, b); }
-inline SymbolicTensor operator+(const SymbolicTensor& a, double b) { return ops::add(a, b); }
-inline SymbolicTensor operator+(double a, const SymbolicTensor& b) { return ops::add(b, a); }
-inline SymbolicTensor operator-(const SymbolicTensor& a, double b) { return ops::subtract(a, b); }
-inline SymbolicTensor operator-(double a, const SymbolicTensor& b) { return ops::subtract(a, b); }
-inline SymbolicTensor operator*(const SymbolicTensor& a, double b) { return ops::multiply(a, b); }
-inline SymbolicTensor operator*(double a, const SymbolicTensor& b) { return ops::multiply(b, a); }
-inline SymbolicTensor operator/(const SymbolicTensor& a, double b) { return ops::divide(a, b); }
-inline SymbolicTensor operator/(double a, const SymbolicTensor& b) { return ops::divide(a, b); }
+inline SymbolicTensor operator+(const SymbolicTensor& a, const SymbolicTensor& b) {
+  return ops::add(a, b);
+}
+inline SymbolicTensor operator-(const SymbolicTensor& a, const SymbolicTensor& b) {
+  return ops::subtract(a, b);
+}
+inline SymbolicTensor operator*(const SymbolicTensor& a, const SymbolicTensor& b) {
+  return ops::multiply(a, b);
+}
+inline SymbolicTensor operator/(const SymbolicTensor& a, const SymbolicTensor& b) {
+  return ops::divide(a, b);
+}
+inline SymbolicTensor operator+(const SymbolicTensor& a, double b) {
+  return ops::add(a, b);
+}
+inline SymbolicTensor operator+(double a, const SymbolicTensor& b) {
+  return ops::add(b, a);
+}
+inline SymbolicTensor operator-(const SymbolicTensor& a, double b) {
+  return ops::subtract(a, b);
+}
+inline SymbolicTensor operator-(double a, const SymbolicTensor& b) {
+  return ops::subtract(a, b);
+}
+inline SymbolicTensor operator*(const SymbolicTensor& a, double b) {
+  return ops::multiply(a, b);
+}
+inline SymbolicTensor operator*(double a, const SymbolicTensor& b) {
+  return ops::multiply(b, a);
+}
+inline SymbolicTensor operator/(const SymbolicTensor& a, double b) {
+  return ops::divide(a, b);
+}
+inline SymbolicTensor operator/(double a, const SymbolicTensor& b) {
+  return ops::divide(a, b);
+}
 
 }  // namespace demi

@@ -17,8 +17,8 @@ struct ReductionAttributes {
 std::string describe(const ReductionAttributes& attributes);
 
 /// Axes may be negative; an empty list means all. Sums are kept in float32 (float64, int64 for
-/// integers) in an order that does not depend on the number of threads. sum of a 16-bit tensor gives
-/// float32, sum of bool or integers int64.
+/// integers) in an order that does not depend on the number of threads. sum of a 16-bit tensor
+/// gives float32, sum of bool or integers int64.
 [[nodiscard]] SymbolicTensor sum(const SymbolicTensor& x, std::vector<int> axes = {},
                                  bool keepdims = false);
 /// Gives the dtype of x (accumulated in float32), float32 for integers and bool. The mean of no

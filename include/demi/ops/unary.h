@@ -6,7 +6,7 @@
 namespace demi::ops {
 
 [[nodiscard]] SymbolicTensor negative(const SymbolicTensor& x);
-[[nodiscard]] SymbolicTensor abs(const SymbolicTensor& x);   ///< gradient 0 at 0
+[[nodiscard]] SymbolicTensor abs(const SymbolicTensor& x);  ///< gradient 0 at 0
 [[nodiscard]] SymbolicTensor square(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor reciprocal(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor sign(const SymbolicTensor& x);  ///< not differentiable; NaN stays NaN

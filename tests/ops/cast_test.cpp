@@ -1,0 +1,46 @@
+#include <demi/ops/cast.h>
+
+#include <cmath>
+#include <stdexcept>
+
+#include <gtest/gtest.h>
+
+#include "src/ir/graph.h"
+#include "tests/support/message_of.h"
+
+namespace demi {
+namespace {
+
+using testing::message_of;
+
+SymbolicTensor input(DType dtype, const Shape& shape) {
+  const auto graph = ir::Graph::create();
+  return graph->tensor(graph->add_input("x", {shape, dtype}));
+}
+
+TEST(Cast, KeepsTheShapeAndGivesTheDtype) {
+  const SymbolicTensor y = ops::cast(input(float32, {Shape::kUnknown, 3}), float16);
+  EXPECT_EQ(y.dtype(), float16);
+  EXPECT_EQ(y.shape(), (Shape{Shape::kUnknown, 3}));
+}
+
+TEST(Cast, IsTheValueItselfWhereNothingChanges) {
+  const SymbolicTensor x = input(float16, {2});
+  EXPECT_EQ(ops::cast(x, float16), x);
+}
+
+TEST(Rescale, GivesAFloatingType) {
+  EXPECT_EQ(ops::rescale(input(uint8, {2}), 1 / 255.0).dtype(), float32);
+  EXPECT_EQ(ops::rescale(input(bfloat16, {2}), 2).dtype(), bfloat16);
+}
+
+TEST(Rescale, RefusesBoolAndNonFiniteFactors) {
+  using std::invalid_argument;
+  EXPECT_EQ(message_of<invalid_argument>([] { (void)ops::rescale(input(boolean, {2}), 1); }),
+            "[rescale] expected one value of a number type. Received: bool[2].");
+  EXPECT_EQ(message_of<invalid_argument>([] { (void)ops::rescale(input(float32, {2}), NAN); }),
+            "[rescale] expected a finite scale and offset. Received: nan and 0.");
+}
+
+}  // namespace
+}  // namespace demi
