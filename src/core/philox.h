@@ -1,118 +1,78 @@
-// Random numbers as a pure function of (seed, stream, index): the same on every backend, for any
-// number of threads and any order of evaluation.
+// Philox4x32-10: random numbers as a pure function of a key and a counter.
 //
-// The generator is Philox4x32-10 (Salmon, Moraes, Dror, Shaw: "Parallel random numbers: as easy as
-// 1, 2, 3", SC 2011). Everything here is free of state and of library containers, so that device
-// code can include it.
+// The same on every machine, backend and thread count: word i of a stream is computed from i alone,
+// never from a state that was advanced. Formula: Salmon, Moraes, Dror, Shaw, "Parallel random
+// numbers: as easy as 1, 2, 3" (SC 2011).
 #pragma once
 
-#include <cmath>
+#include <array>
 #include <cstdint>
 
-namespace demi::internal {
+namespace demi {
 
-/// Four words: a counter, or the four random words made from it.
-struct PhiloxBlock {
-  std::uint32_t words[4] = {0, 0, 0, 0};
-  friend constexpr bool operator==(const PhiloxBlock&, const PhiloxBlock&) = default;
+/// Four words of 32 random bits for the 128-bit counter {low, high} under `key`.
+[[nodiscard]] constexpr std::array<std::uint32_t, 4> philox4x32(std::uint64_t key,
+                                                                std::uint64_t low,
+                                                                std::uint64_t high) {
+  std::uint32_t c0 = static_cast<std::uint32_t>(low);
+  std::uint32_t c1 = static_cast<std::uint32_t>(low >> 32);
+  std::uint32_t c2 = static_cast<std::uint32_t>(high);
+  std::uint32_t c3 = static_cast<std::uint32_t>(high >> 32);
+  std::uint32_t k0 = static_cast<std::uint32_t>(key);
+  std::uint32_t k1 = static_cast<std::uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * c0;
+    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * c2;
+    c0 = static_cast<std::uint32_t>(product1 >> 32) ^ c1 ^ k0;
+    c1 = static_cast<std::uint32_t>(product1);
+    c2 = static_cast<std::uint32_t>(product0 >> 32) ^ c3 ^ k1;
+    c3 = static_cast<std::uint32_t>(product0);
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+  return {c0, c1, c2, c3};
+}
+
+/// 32 random bits as a float in [0, 1), a multiple of 2^-24.
+[[nodiscard]] constexpr float philox_uniform(std::uint32_t bits) {
+  return static_cast<float>(bits >> 8) * 0x1p-24f;
+}
+
+/// The stream {key, high} read word by word; for code on the host that wants numbers in sequence.
+class PhiloxStream {
+ public:
+  constexpr explicit PhiloxStream(std::uint64_t key, std::uint64_t high = 0)
+      : key_(key), high_(high) {}
+
+  [[nodiscard]] constexpr std::uint32_t next32() {
+    const auto word = static_cast<std::size_t>(position_ % 4);
+    if (word == 0) block_ = philox4x32(key_, position_ / 4, high_);
+    ++position_;
+    return block_[word];
+  }
+
+  [[nodiscard]] constexpr std::uint64_t next64() {
+    const std::uint64_t low = next32();
+    return low | (std::uint64_t{next32()} << 32);
+  }
+
+  /// Uniform in [0, 1) with 53 random bits.
+  [[nodiscard]] constexpr double uniform() { return static_cast<double>(next64() >> 11) * 0x1p-53; }
+
+  /// Uniform in [0, bound), without bias; bound ≥ 1.
+  [[nodiscard]] constexpr std::uint64_t below(std::uint64_t bound) {
+    // Draws below 2^64 mod bound would make the small remainders more likely than the others.
+    const std::uint64_t skip = (std::uint64_t{0} - bound) % bound;
+    std::uint64_t draw = next64();
+    while (draw < skip) draw = next64();
+    return draw % bound;
+  }
+
+ private:
+  std::uint64_t key_;
+  std::uint64_t high_;
+  std::uint64_t position_ = 0;
+  std::array<std::uint32_t, 4> block_{};
 };
 
-/// The ten-round Philox bijection of `counter` under the key `seed` (low word first).
-[[nodiscard]] constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint64_t seed) {
-  std::uint32_t key0 = static_cast<std::uint32_t>(seed);
-  std::uint32_t key1 = static_cast<std::uint32_t>(seed >> 32);
-  PhiloxBlock c = counter;
-  for (int round = 0; round < 10; ++round) {
-    const std::uint64_t product0 = std::uint64_t{0xD2511F53u} * c.words[0];
-    const std::uint64_t product1 = std::uint64_t{0xCD9E8D57u} * c.words[2];
-    const PhiloxBlock next = {{static_cast<std::uint32_t>(product1 >> 32) ^ c.words[1] ^ key0,
-                               static_cast<std::uint32_t>(product1),
-                               static_cast<std::uint32_t>(product0 >> 32) ^ c.words[3] ^ key1,
-                               static_cast<std::uint32_t>(product0)}};
-    c = next;
-    key0 += 0x9E3779B9u;
-    key1 += 0xBB67AE85u;
-  }
-  return c;
-}
-
-/// Words [4·block, 4·block + 4) of a stream. Different seeds, and different streams of one seed,
-/// are independent sequences of 2^66 words each.
-[[nodiscard]] constexpr PhiloxBlock random_block(std::uint64_t seed, std::uint64_t stream,
-                                                 std::uint64_t block) {
-  const PhiloxBlock counter = {
-      {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(block >> 32),
-       static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)}};
-  return philox4x32(counter, seed);
-}
-
-/// Word `index` of a stream. Loops over many indices are four times faster over `random_block`.
-[[nodiscard]] constexpr std::uint32_t random_word(std::uint64_t seed, std::uint64_t stream,
-                                                  std::uint64_t index) {
-  return random_block(seed, stream, index / 4).words[index % 4];
-}
-
-/// Uniform in [0, 1): a multiple of 2^-24, each equally likely, exact in float.
-[[nodiscard]] constexpr float uniform_float(std::uint32_t word) {
-  return static_cast<float>(word >> 8) * 0x1p-24f;
-}
-
-/// The x below which a standard normal value falls with probability `p`, for p in [2^-34, 1 -
-/// 2^-34], to a relative error of about 1e-15. Rational approximations of M. J. Wichura, "Algorithm
-/// AS 241: the percentage points of the normal distribution", Applied Statistics 37 (1988).
-[[nodiscard]] inline double normal_quantile(double p) {
-  constexpr double kCentreNumerator[] = {3.3871328727963666080e0, 1.3314166789178437745e2,
-                                         1.9715909503065514427e3, 1.3731693765509461125e4,
-                                         4.5921953931549871457e4, 6.7265770927008700853e4,
-                                         3.3430575583588128105e4, 2.5090809287301226727e3};
-  constexpr double kCentreDenominator[] = {1.0,
-                                           4.2313330701600911252e1,
-                                           6.8718700749205790830e2,
-                                           5.3941960214247511077e3,
-                                           2.1213794301586595867e4,
-                                           3.9307895800092710610e4,
-                                           2.8729085735721942674e4,
-                                           5.2264952788528545610e3};
-  constexpr double kTailNumerator[] = {1.42343711074968357734e0,  4.63033784615654529590e0,
-                                       5.76949722146069140550e0,  3.64784832476320460504e0,
-                                       1.27045825245236838258e0,  2.41780725177450611770e-1,
-                                       2.27238449892691845833e-2, 7.74545014278341407640e-4};
-  constexpr double kTailDenominator[] = {1.0,
-                                         2.05319162663775882187e0,
-                                         1.67638483018380384940e0,
-                                         6.89767334985100004550e-1,
-                                         1.48103976427480074590e-1,
-                                         1.51986665636164571966e-2,
-                                         5.47593808499534494600e-4,
-                                         1.05075007164441684324e-9};
-  const auto ratio = [](const double(&numerator)[8], const double(&denominator)[8], double r) {
-    double n = 0;
-    double d = 0;
-    for (int i = 7; i >= 0; --i) {
-      n = n * r + numerator[i];
-      d = d * r + denominator[i];
-    }
-    return n / d;
-  };
-  const double q = p - 0.5;
-  if (q >= -0.425 && q <= 0.425) {
-    return q * ratio(kCentreNumerator, kCentreDenominator, 0.180625 - q * q);
-  }
-  const double tail = std::sqrt(-std::log(q < 0 ? p : 1 - p));
-  const double x = ratio(kTailNumerator, kTailDenominator, tail - 1.6);
-  return q < 0 ? -x : x;
-}
-
-/// Standard normal: mean 0, deviation 1. Monotonic in `word`, odd about its middle, within ±6.4.
-[[nodiscard]] inline float normal_float(std::uint32_t word) {
-  return static_cast<float>(normal_quantile((word + 0.5) * 0x1p-32));
-}
-
-/// Standard normal conditioned on lying in (-2, 2); its own deviation is about 0.8796.
-[[nodiscard]] inline float truncated_normal_float(std::uint32_t word) {
-  constexpr double kBelowMinusTwo = 0.022750131948179207;  // the probability of a value under -2
-  const double u = (word + 0.5) * 0x1p-32;
-  return static_cast<float>(normal_quantile(kBelowMinusTwo + u * (1 - 2 * kBelowMinusTwo)));
-}
-
-}  // namespace demi::internal
+}  // namespace demi
