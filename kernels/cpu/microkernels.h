@@ -1,0 +1,136 @@
+// The inner loops of matrix products and convolutions, one table of them per instruction set.
+//
+// Note [One micro-kernel]
+// Matrix products, convolutions and their gradients all are
+//   C[i, j] = Σ_s A_i[s · a_stride] · B[s · b_stride + j]
+// over a list of runs of steps s, for rows i at arbitrary addresses. A row is a row of a matrix, an
+// output pixel of a convolution (a run: the filter taps side by side in memory), or a filter
+// element of a filter gradient (a run: one row of output pixels). So nothing is ever copied to a
+// matrix of image patches, and one register-blocked loop serves all.
+#pragma once
+
+#include <cstdint>
+
+#include <demi/dtype.h>
+
+namespace demi::cpu {
+
+/// How a value of compute type E (float or double) lies in memory.
+enum class Storage : std::uint8_t { kCompute, kFloat16, kBFloat16 };
+
+[[nodiscard]] constexpr Storage storage_of(DType dtype) {
+  if (dtype == DType::kFloat16) return Storage::kFloat16;
+  return dtype == DType::kBFloat16 ? Storage::kBFloat16 : Storage::kCompute;
+}
+
+/// Read-only values of some storage.
+struct Source {
+  const void* data;
+  Storage storage;
+};
+
+/// `length` steps of the sum: A starts at element `a` of each row, B at its step `b`.
+struct Run {
+  std::int64_t a;
+  std::int64_t b;
+  std::int64_t length;
+};
+
+/// A panel of C: `rows` rows of `columns` columns, at most as many as the panel kernel is wide.
+template <class E>
+struct PanelJob {
+  const E* a;
+  const std::int64_t* a_offsets;  ///< [rows], elements
+  std::int64_t a_stride;
+  const E* b;  ///< readable for the panel's whole width at every step
+  std::int64_t b_stride;
+  const Run* runs;
+  std::int64_t run_count;
+  /// What the sums start from, [rows] at this stride and the panel's whole width; null: zero.
+  const E* init;
+  std::int64_t init_stride;
+  void* c;
+  Storage c_storage;
+  const std::int64_t* c_offsets;  ///< [rows], elements; null: row · c_stride
+  std::int64_t c_stride;
+  const E* bias;  ///< [panel's whole width] or null
+  bool relu;
+  std::int64_t rows;
+  std::int64_t columns;
+};
+
+/// A max-pooling of a panel of values. Lengths are in elements.
+template <class E>
+struct PoolJob {
+  const E* values;  ///< [rows, columns, width], width = whole vectors
+  std::int64_t width;
+  std::int64_t row_stride;
+  std::int64_t out_rows;
+  std::int64_t out_columns;
+  std::int64_t size_h;
+  std::int64_t size_w;
+  std::int64_t stride_h;
+  std::int64_t stride_w;
+  void* y;  ///< [out_rows · out_columns] places, `y_stride` apart, `channels` (≤ width) at each
+  Storage y_storage;
+  std::uint8_t* index;
+  std::int64_t y_stride;
+  std::int64_t channels;
+};
+
+/// Copies a matrix [rows, columns] of any storage to E.
+template <class E>
+struct PackJob {
+  Source source;
+  std::int64_t source_stride;  ///< from one row (transposed: column) to the next
+  std::int64_t rows;
+  std::int64_t columns;
+  E* out;  ///< [rows, width], zero from `columns` on
+  std::int64_t width;
+};
+
+template <class E>
+struct MicroKernels {
+  static constexpr int kMaxVectors = 4;
+
+  std::int64_t lanes;        ///< of a vector
+  std::int64_t panel_width;  ///< of the widest panel, in columns
+  /// panels[v - 1] computes a panel v vectors wide.
+  void (*panels[kMaxVectors])(const PanelJob<E>& job);
+  void (*pack)(const PackJob<E>& job);
+  /// The same for a matrix stored [columns, rows].
+  void (*pack_transposed)(const PackJob<E>& job);
+  /// Writes `count` values as `storage`.
+  void (*unpack)(const E* values, std::int64_t count, void* out, Storage storage);
+  void (*pool)(const PoolJob<E>& job);
+
+  /// Panels a matrix of `columns` columns is cut into; all but the last are panel_width wide.
+  [[nodiscard]] std::int64_t panel_count(std::int64_t columns) const {
+    return (columns + panel_width - 1) / panel_width;
+  }
+  /// Columns rounded up to whole vectors.
+  [[nodiscard]] std::int64_t padded(std::int64_t columns) const {
+    return (columns + lanes - 1) / lanes * lanes;
+  }
+  /// Width of a panel that has `columns` columns left, in whole vectors.
+  [[nodiscard]] std::int64_t width_of(std::int64_t columns) const {
+    return columns < panel_width ? padded(columns) : panel_width;
+  }
+  void run_panel(std::int64_t width, const PanelJob<E>& job) const {
+    panels[width / lanes - 1](job);
+  }
+};
+
+/// The best kernels this processor runs. E is float or double.
+template <class E>
+[[nodiscard]] const MicroKernels<E>& microkernels();
+
+/// Those compiled for the instruction set of the whole library.
+template <class E>
+[[nodiscard]] const MicroKernels<E>& baseline_microkernels();
+
+/// Null where this build lacks them. To be called only if the processor has AVX-512.
+template <class E>
+[[nodiscard]] const MicroKernels<E>* avx512_microkernels();
+
+}  // namespace demi::cpu
