@@ -20,6 +20,17 @@ void register_builtin_ops(OpRegistry& registry) {
                   return {{constant.shape, constant.dtype}};
                 },
                 .autocast = AutocastRule::kKeep});
+  registry.add({.name = "layer_output",
+                .infer =
+                    [](const InferContext& context) -> std::vector<TensorType> {
+                  return {context.inputs[0]};
+                },
+                .autocast = AutocastRule::kLowPrecision,
+                .gradient =
+                    [](const GradientContext& context) -> std::vector<SymbolicTensor> {
+                  return {context.output_gradients[0]};
+                },
+                .is_view = true});
 }
 
 }  // namespace demi::ir

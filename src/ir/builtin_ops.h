@@ -1,5 +1,6 @@
-// The ops that are part of the graph itself rather than computations: "input", "variable" and
-// "constant". No kernel runs for them.
+// The ops that are part of the graph itself rather than computations; no kernel runs for them:
+// "input", "variable", "constant", and "layer_output", an identity that marks what a layer returns,
+// so that autocast can bring it to the layer's compute dtype.
 #pragma once
 
 #include <string>

@@ -1,0 +1,38 @@
+// The passes of a compilation, in the order in which they run. Each is a free function that rewrites
+// the graph and leaves it valid (ir::verify).
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "kernels/backend.h"
+#include "src/ir/graph.h"
+
+namespace demi::passes {
+
+/// Lets cross-entropy losses of a softmax read the softmax's input as logits: exact where the
+/// probabilities themselves would have been rounded or clipped. Runs before autocast.
+void use_logits(ir::Graph& graph);
+
+/// Inserts the casts that make every op run in the dtype that its rule and the compute dtype of its
+/// layer ask for. Afterwards all floating inputs of a kPromote op agree. Equal casts are shared.
+void autocast(ir::Graph& graph);
+
+/// Adds the backward half: d loss / d v for each variable v of `variables`, in their order and
+/// dtypes; an empty SymbolicTensor where the loss does not depend on v. `loss` must be a scalar.
+/// Throws std::invalid_argument if the loss depends on none of them.
+std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const SymbolicTensor& loss,
+                                          const std::vector<std::shared_ptr<VariableState>>& variables);
+
+/// Makes the state updates that layers wrote (moving averages) conditional on `finite`, so that a
+/// skipped step leaves them bit-identical, and moves them behind it.
+void guard_updates(ir::Graph& graph, const SymbolicTensor& finite);
+
+/// Removes what has no effect: casts to the same dtype or there and back, casts that the op before
+/// can store itself, repeated computations, multiplication by one, dead nodes.
+void simplify(ir::Graph& graph);
+
+/// Merges neighbours into ops that the backend has fused kernels for.
+void fuse(ir::Graph& graph, const Capabilities& capabilities);
+
+}  // namespace demi::passes
