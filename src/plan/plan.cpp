@@ -1,0 +1,70 @@
+#include "src/plan/plan.h"
+
+#include <fmt/format.h>
+
+#include "src/plan/memory_planner.h"
+
+namespace demi::plan {
+namespace {
+
+std::size_t peak_of(const Plan& plan, Category category) {
+  std::vector<Lifetime> lifetimes;
+  for (const Buffer& buffer : plan.buffers) {
+    if (buffer.category == category) {
+      lifetimes.push_back({buffer.bytes, buffer.first_step, buffer.last_step});
+    }
+  }
+  return peak_live_bytes(lifetimes);
+}
+
+}  // namespace
+
+const char* to_string(Category category) {
+  switch (category) {
+    case Category::kActivation:
+      return "activation";
+    case Category::kTemporary:
+      return "temporary";
+    case Category::kGradient:
+      return "gradient";
+    case Category::kComputeCopy:
+      return "compute copy";
+  }
+  return "";
+}
+
+MemorySummary Plan::memory() const {
+  MemorySummary summary;
+  summary.activations = peak_of(*this, Category::kActivation);
+  summary.temporaries = peak_of(*this, Category::kTemporary);
+  summary.gradients = peak_of(*this, Category::kGradient);
+  summary.compute_copies = peak_of(*this, Category::kComputeCopy);
+  summary.workspace = workspace_bytes;
+  summary.arena = arena_bytes();
+  summary.constants = constant_bytes;
+  for (const Feed& feed : feeds) summary.feeds += align_up(feed.type.bytes());
+  return summary;
+}
+
+std::string to_string(const Plan& plan) {
+  std::string text;
+  for (const Step& step : plan.steps) {
+    const ir::Node& node = plan.graph->node(step.node);
+    std::string types;
+    for (const ir::ValueId output : node.outputs) {
+      types += (types.empty() ? "" : ", ") + plan.graph->type(output).to_string();
+    }
+    text += fmt::format("{} [{}] : {}  # {} {}\n", node.op->name, step.kernel->name(), types,
+                        node.scope.layer, ir::to_string(node.scope.phase));
+  }
+  for (const Buffer& buffer : plan.buffers) {
+    text += fmt::format("buffer %{} {} bytes at {} steps {}..{} {}\n", buffer.value, buffer.bytes,
+                        buffer.offset, buffer.first_step, buffer.last_step,
+                        to_string(buffer.category));
+  }
+  text += fmt::format("arena {} bytes, workspace {} bytes, constants {} bytes\n", plan.buffer_bytes,
+                      plan.workspace_bytes, plan.constant_bytes);
+  return text;
+}
+
+}  // namespace demi::plan

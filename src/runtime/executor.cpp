@@ -1,0 +1,149 @@
+#include "src/runtime/executor.h"
+
+#include <cmath>
+
+#include "src/core/check.h"
+#include "src/ir/builtin_ops.h"
+#include "src/plan/memory_planner.h"
+
+namespace demi::runtime {
+namespace {
+
+/// The first non-finite element: 0 none, 1 infinite, 2 NaN.
+int non_finite_kind(const Tensor& tensor) {
+  const Tensor wide = tensor.to(DType::kFloat32);
+  int kind = 0;
+  for (const float value : wide.data<float>()) {
+    if (std::isnan(value)) return 2;
+    if (std::isinf(value)) kind = 1;
+  }
+  return kind;
+}
+
+}  // namespace
+
+void Arena::reserve(std::size_t bytes) {
+  if (memory_ && memory_->bytes() >= bytes) return;
+  memory_.reset();
+  memory_ = backend_->allocate(bytes, "arena");
+}
+
+Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena> arena,
+                   int feed_sets)
+    : plan_(std::move(plan)), arena_(std::move(arena)) {
+  Backend& backend = arena_->backend();
+  arena_->reserve(plan_->arena_bytes());
+  constants_ = backend.allocate(plan_->constant_bytes, "constants");
+  for (const plan::Constant& constant : plan_->constants) {
+    const auto& attributes =
+        plan_->graph->producer(constant.value).attributes.as<ir::ConstantAttributes>();
+    const Tensor value = Tensor::full(attributes.shape, attributes.value, attributes.dtype);
+    constants_->write(value.raw(), constant.offset, value.bytes());
+  }
+  for (int set = 0; set < feed_sets; ++set) {
+    auto& buffers = feeds_.emplace_back();
+    for (const plan::Feed& feed : plan_->feeds) {
+      buffers.push_back(backend.allocate(feed.type.bytes(), "input " + feed.name));
+    }
+  }
+}
+
+Executor::~Executor() = default;
+
+void* Executor::feed(std::size_t index, int set) {
+  return feeds_.at(static_cast<std::size_t>(set)).at(index)->address();
+}
+
+void Executor::set_feed(std::size_t index, const Tensor& value, int set) {
+  const plan::Feed& feed = plan_->feeds.at(index);
+  const TensorType type{value.shape(), value.dtype()};
+  if (type != feed.type) {
+    internal::fail_argument("run", "expected " + feed.type.to_string() + " for input '" +
+                                       feed.name + "'. Received: " + type.to_string() + ".");
+  }
+  feeds_.at(static_cast<std::size_t>(set))[index]->write(value.raw(), 0, value.bytes());
+}
+
+void* Executor::address(const plan::Location& location, int set) const {
+  using Kind = plan::Location::Kind;
+  switch (location.kind) {
+    case Kind::kArena:
+      return static_cast<char*>(arena_->memory()->address()) + location.where;
+    case Kind::kVariable:
+      return plan_->variables[location.where]->storage->address();
+    case Kind::kFeed:
+      return feeds_[static_cast<std::size_t>(set)][location.where]->address();
+    case Kind::kConstant:
+      return static_cast<char*>(constants_->address()) + location.where;
+  }
+  return nullptr;
+}
+
+Launch Executor::launch(const plan::Step& step, int set) const {
+  Launch launch;
+  launch.kernel = step.kernel.get();
+  for (const plan::Location& input : step.inputs) launch.inputs.push_back(address(input, set));
+  for (const plan::Location& output : step.outputs) launch.outputs.push_back(address(output, set));
+  launch.workspace = static_cast<char*>(arena_->memory()->address()) + plan_->buffer_bytes;
+  return launch;
+}
+
+void Executor::bind() {
+  if (bound_memory_ == arena_->memory()) return;
+  bound_memory_ = arena_->memory();
+  sequences_.clear();
+  for (int set = 0; set < feed_sets(); ++set) {
+    std::vector<Launch> launches;
+    launches.reserve(plan_->steps.size());
+    for (const plan::Step& step : plan_->steps) launches.push_back(launch(step, set));
+    sequences_.push_back(arena_->backend().sequence(std::move(launches)));
+  }
+}
+
+void Executor::run(int set) {
+  bind();
+  sequences_[static_cast<std::size_t>(set)]->run();
+}
+
+Tensor Executor::output(std::size_t index) const {
+  const plan::Output& output = plan_->outputs.at(index);
+  Tensor value(output.type.shape, output.type.dtype);
+  using Kind = plan::Location::Kind;
+  switch (output.location.kind) {
+    case Kind::kArena:
+      arena_->memory()->read(value.raw(), output.location.where, value.bytes());
+      break;
+    case Kind::kVariable:
+      plan_->variables[output.location.where]->storage->read(value.raw(), 0, value.bytes());
+      break;
+    case Kind::kFeed:
+      feeds_[0][output.location.where]->read(value.raw(), 0, value.bytes());
+      break;
+    case Kind::kConstant:
+      constants_->read(value.raw(), output.location.where, value.bytes());
+      break;
+  }
+  return value;
+}
+
+std::optional<NonFinite> Executor::first_non_finite(int set) {
+  bind();
+  Backend& backend = arena_->backend();
+  for (const plan::Step& step : plan_->steps) {
+    const ir::Node& node = plan_->graph->node(step.node);
+    if (node.op->overwrites != nullptr || node.scope.phase == ir::Phase::kUpdate) continue;
+    backend.sequence({launch(step, set)})->run();
+    backend.synchronize();
+    for (std::size_t i = 0; i < step.outputs.size(); ++i) {
+      const TensorType& type = plan_->graph->type(node.outputs[i]);
+      if (!is_floating(type.dtype)) continue;
+      Tensor value(type.shape, type.dtype);
+      arena_->memory()->read(value.raw(), step.outputs[i].where, value.bytes());
+      const int kind = non_finite_kind(value);
+      if (kind != 0) return NonFinite{node.scope.layer, node.op->name, node.scope.phase, kind == 2};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace demi::runtime

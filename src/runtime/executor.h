@@ -1,0 +1,80 @@
+// Executor: runs a plan on a backend.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <demi/tensor.h>
+
+#include "src/plan/plan.h"
+
+namespace demi::runtime {
+
+/// The memory that programs of one model take turns in. It grows when a larger plan joins, before
+/// that plan first runs.
+class Arena {
+ public:
+  explicit Arena(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  /// Makes sure of `bytes`. Memory handed out before is replaced if it was too small.
+  void reserve(std::size_t bytes);
+  [[nodiscard]] const std::shared_ptr<DeviceMemory>& memory() const { return memory_; }
+  [[nodiscard]] Backend& backend() const { return *backend_; }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  std::shared_ptr<DeviceMemory> memory_;
+};
+
+/// What the search for a non-finite value found.
+struct NonFinite {
+  std::string layer;
+  std::string op;
+  ir::Phase phase;
+  bool is_nan;  ///< else infinite
+};
+
+/// Moves the plan's variables to the backend when made. Runs of executors that share an arena
+/// invalidate each other's outputs.
+class Executor {
+ public:
+  /// `feed_sets` independent sets of input buffers, so that one can be filled while another is used.
+  Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena> arena, int feed_sets = 1);
+  ~Executor();
+  Executor(const Executor&) = delete;
+  Executor& operator=(const Executor&) = delete;
+
+  [[nodiscard]] const plan::Plan& plan() const { return *plan_; }
+  [[nodiscard]] int feed_sets() const { return static_cast<int>(feeds_.size()); }
+
+  /// Host memory of feed `index` in `set`, to be filled before run(set).
+  [[nodiscard]] void* feed(std::size_t index, int set = 0);
+  /// Copies `value` in. Throws std::invalid_argument unless its type is the feed's.
+  void set_feed(std::size_t index, const Tensor& value, int set = 0);
+
+  void run(int set = 0);
+
+  /// A result of the last run, copied to the host.
+  [[nodiscard]] Tensor output(std::size_t index) const;
+
+  /// Runs forward and backward kernels of feed set `set` one at a time, without state updates, and
+  /// returns the first that produces a NaN or an infinity.
+  [[nodiscard]] std::optional<NonFinite> first_non_finite(int set = 0);
+
+ private:
+  [[nodiscard]] void* address(const plan::Location& location, int set) const;
+  [[nodiscard]] Launch launch(const plan::Step& step, int set) const;
+  void bind();
+
+  std::shared_ptr<const plan::Plan> plan_;
+  std::shared_ptr<Arena> arena_;
+  std::shared_ptr<DeviceMemory> bound_memory_;
+  std::shared_ptr<DeviceMemory> constants_;
+  std::vector<std::vector<std::shared_ptr<DeviceMemory>>> feeds_;  // [set][feed]
+  std::vector<std::unique_ptr<LaunchSequence>> sequences_;         // [set]
+};
+
+}  // namespace demi::runtime
