@@ -1,4 +1,5 @@
-#include <demi/error.h>
+#include <algorithm>
+
 #include <demi/ops/binary.h>
 
 #include "src/core/check.h"
@@ -9,15 +10,14 @@
 namespace demi::passes {
 namespace {
 
-/// Reverse-mode differentiation of one scalar.
+/// Reverse-mode differentiation.
 class Differentiate {
  public:
-  Differentiate(ir::Graph& graph, const SymbolicTensor& loss)
+  explicit Differentiate(ir::Graph& graph)
       : graph_(graph),
         forward_(graph.order()),
         wanted_(graph.value_count(), false),
-        gradients_(graph.value_count()),
-        loss_(loss) {}
+        gradients_(graph.value_count()) {}
 
   void mark_wanted(ir::ValueId value) { wanted_[static_cast<std::size_t>(value)] = true; }
 
@@ -41,13 +41,6 @@ class Differentiate {
 
   void run() {
     graph_.set_insertion_point(-1);
-    {
-      const ir::ScopeGuard scope(graph_, {.layer = "", .phase = ir::Phase::kBackward});
-      const ir::NodeId one =
-          graph_.add_node(ir::OpRegistry::instance().find("constant"), {},
-                          ir::ConstantAttributes{1.0, loss_.shape(), loss_.dtype()});
-      gradient(loss_.value()) = graph_.tensor(graph_.node(one).outputs[0]);
-    }
     for (auto it = forward_.rbegin(); it != forward_.rend(); ++it) visit(*it);
   }
 
@@ -97,29 +90,46 @@ class Differentiate {
   const std::vector<ir::NodeId> forward_;
   std::vector<bool> wanted_;
   std::vector<SymbolicTensor> gradients_;
-  SymbolicTensor loss_;
 };
 
 }  // namespace
+
+std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const std::vector<Seed>& seeds,
+                                          const std::vector<SymbolicTensor>& targets) {
+  Differentiate pass(graph);
+  for (const SymbolicTensor& target : targets) pass.mark_wanted(target.value());
+  pass.propagate_wanted();
+  for (const Seed& seed : seeds) pass.gradient(seed.value.value()) = seed.gradient;
+  pass.run();
+  std::vector<SymbolicTensor> gradients;
+  gradients.reserve(targets.size());
+  for (const SymbolicTensor& target : targets) gradients.push_back(pass.gradient(target.value()));
+  return gradients;
+}
 
 std::vector<SymbolicTensor> differentiate(
     ir::Graph& graph, const SymbolicTensor& loss,
     const std::vector<std::shared_ptr<VariableState>>& variables) {
   DEMI_CHECK(loss.shape().rank() == 0, "the loss must be a scalar, it is " +
                                            loss.shape().to_string());
-  std::vector<ir::ValueId> roots;
-  for (const auto& variable : variables) roots.push_back(graph.read_variable(variable));
-  Differentiate pass(graph, loss);
-  for (const ir::ValueId root : roots) pass.mark_wanted(root);
-  pass.propagate_wanted();
-  if (!pass.wanted(loss.value())) {
+  std::vector<SymbolicTensor> targets;
+  for (const auto& variable : variables) {
+    targets.push_back(graph.tensor(graph.read_variable(variable)));
+  }
+  SymbolicTensor one;
+  {
+    const ir::ScopeGuard scope(graph, {.layer = "", .phase = ir::Phase::kBackward});
+    const ir::NodeId node =
+        graph.add_node(ir::OpRegistry::instance().find("constant"), {},
+                       ir::ConstantAttributes{1.0, loss.shape(), loss.dtype()});
+    one = graph.tensor(graph.node(node).outputs[0]);
+  }
+  std::vector<SymbolicTensor> gradients = differentiate(graph, {{loss, one}}, targets);
+  if (std::none_of(gradients.begin(), gradients.end(),
+                   [](const SymbolicTensor& gradient) { return static_cast<bool>(gradient); })) {
     internal::fail_argument("compile", "expected a loss that depends on a trainable weight through "
                                        "differentiable operations. Received: one that does not.");
   }
-  pass.run();
-  std::vector<SymbolicTensor> gradients;
-  gradients.reserve(roots.size());
-  for (const ir::ValueId root : roots) gradients.push_back(pass.gradient(root));
   return gradients;
 }
 

@@ -18,6 +18,17 @@ void use_logits(ir::Graph& graph);
 /// layer ask for. Afterwards all floating inputs of a kPromote op agree. Equal casts are shared.
 void autocast(ir::Graph& graph);
 
+/// A value and d loss / d value, where differentiation starts.
+struct Seed {
+  SymbolicTensor value;
+  SymbolicTensor gradient;
+};
+
+/// Adds the backward half for a loss given by `seeds`: d loss / d v for each value v of `targets`, in
+/// their order and dtypes; an empty SymbolicTensor where the loss does not depend on v.
+std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const std::vector<Seed>& seeds,
+                                          const std::vector<SymbolicTensor>& targets);
+
 /// Adds the backward half: d loss / d v for each variable v of `variables`, in their order and
 /// dtypes; an empty SymbolicTensor where the loss does not depend on v. `loss` must be a scalar.
 /// Throws std::invalid_argument if the loss depends on none of them.

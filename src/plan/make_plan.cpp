@@ -174,6 +174,7 @@ class Planner {
         plan_->buffers.push_back(std::move(buffer));
       }
       Buffer& buffer = plan_->buffers[static_cast<std::size_t>(buffer_of(value))];
+      buffer.bytes = std::max(buffer.bytes, graph_.type(value).bytes());
       buffer.last_step = std::max(buffer.last_step, step);
     };
     for (std::size_t step = 0; step < plan_->steps.size(); ++step) {

@@ -1,0 +1,77 @@
+// Runs small graphs of demi::ops on every device, for the tests of ops.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <demi/symbolic_tensor.h>
+#include <demi/tensor.h>
+
+#include "kernels/backend.h"
+#include "src/core/tensor_type.h"
+
+namespace demi::testing {
+
+/// Builds outputs from inputs with demi::ops.
+using GraphFunction =
+    std::function<std::vector<SymbolicTensor>(const std::vector<SymbolicTensor>& inputs)>;
+
+/// Every device of this machine that tests run on, by name ("cpu"); the emulated GPU where built.
+[[nodiscard]] std::vector<std::string> test_devices();
+/// The backend of such a device; `threads` matters for the CPU only.
+[[nodiscard]] std::shared_ptr<Backend> test_backend(const std::string& device, int threads = 2);
+
+struct RunOptions {
+  std::string device = "cpu";
+  int threads = 2;
+  /// Compute dtype in whose scope the function is traced; autocast runs with it. Unset: the dtype of
+  /// the first floating input.
+  std::optional<DType> compute_dtype;
+  bool simplify = false;
+  bool fuse = false;
+};
+
+/// The values of function(inputs).
+[[nodiscard]] std::vector<Tensor> run(const GraphFunction& function,
+                                      const std::vector<Tensor>& inputs,
+                                      const RunOptions& options = {});
+
+/// The optimised graph of function(inputs) as text.
+[[nodiscard]] std::string printed_graph(const GraphFunction& function,
+                                        const std::vector<TensorType>& inputs,
+                                        const RunOptions& options = {});
+
+/// sum_o <weights[o], d output[o] / d input[i]> for each floating input i, with given weights (one per
+/// floating output, of its shape and dtype); integer inputs give an empty tensor.
+[[nodiscard]] std::vector<Tensor> gradients(const GraphFunction& function,
+                                            const std::vector<Tensor>& inputs,
+                                            const std::vector<Tensor>& weights,
+                                            const RunOptions& options = {});
+
+/// Checks gradients of float64 inputs against central differences on every device. Step 1e-6 · scale,
+/// tolerance relative to the largest gradient entry.
+void expect_gradients(const GraphFunction& function, const std::vector<Tensor>& inputs,
+                      double tolerance = 1e-6, const RunOptions& options = {});
+
+/// Uniform values in [low, high), rounded to `dtype`; integers are uniform in [low, high).
+[[nodiscard]] Tensor random_tensor(const Shape& shape, DType dtype, std::uint64_t seed,
+                                   double low = -1, double high = 1);
+
+/// The elements as doubles.
+[[nodiscard]] std::vector<double> to_doubles(const Tensor& tensor);
+
+/// |actual - expected| <= relative · max(|expected|, floor) element by element; NaN equals NaN, an
+/// infinity only itself.
+void expect_close(const Tensor& actual, const std::vector<double>& expected, double relative,
+                  double floor = 1.0, const std::string& what = "");
+
+/// Same shape, dtype and bits.
+void expect_identical(const Tensor& actual, const Tensor& expected, const std::string& what = "");
+
+/// Half a unit in the last place of 1.0: 2^-11 for float16, 2^-8 for bfloat16, 2^-24, 2^-53.
+[[nodiscard]] double rounding_unit(DType dtype);
+
+}  // namespace demi::testing
