@@ -15,8 +15,8 @@ struct Capabilities {
   bool conv2d_bias_activation = false;  ///< bias and relu in conv2d's epilogue
   bool conv2d_max_pool = false;         ///< max_pool2d in conv2d's epilogue, forward
   bool matmul_bias_activation = false;
-  bool batch_norm_relu = false;         ///< relu inside batch_norm, forward and backward
-  bool max_pool_relu = false;           ///< relu inside max_pool2d, forward and backward
+  bool batch_norm_relu = false;  ///< relu inside batch_norm, forward and backward
+  bool max_pool_relu = false;    ///< relu inside max_pool2d, forward and backward
 };
 
 /// A kernel with the addresses it will run on.

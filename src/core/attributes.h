@@ -19,8 +19,8 @@ class Attributes {
   Attributes() = default;
 
   template <class T>
-    requires(!std::is_same_v<std::remove_cvref_t<T>, Attributes>)
-  Attributes(T&& value)  // NOLINT(google-explicit-constructor): attributes convert at the call
+  requires(!std::is_same_v<std::remove_cvref_t<T>, Attributes>)
+      Attributes(T&& value)  // NOLINT(google-explicit-constructor): attributes convert at the call
       : holder_(std::make_shared<const Holder<std::remove_cvref_t<T>>>(std::forward<T>(value))) {}
 
   /// The struct held. Throws InternalError if it is of another type.

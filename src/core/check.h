@@ -37,8 +37,8 @@ std::string did_you_mean(std::string_view name, const Names& candidates) {
 
 }  // namespace demi::internal
 
-#define DEMI_CHECK(condition, message)                                           \
-  do {                                                                           \
-    if (!(condition)) [[unlikely]]                                               \
-      ::demi::internal::check_failed(#condition, __FILE__, __LINE__, (message)); \
+#define DEMI_CHECK(condition, ...)                                                   \
+  do {                                                                               \
+    if (!(condition)) [[unlikely]]                                                   \
+      ::demi::internal::check_failed(#condition, __FILE__, __LINE__, (__VA_ARGS__)); \
   } while (false)

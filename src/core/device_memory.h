@@ -28,8 +28,8 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-/// Zero-filled host memory aligned to 64 bytes: the CPU backend's, and where variables live before a
-/// model is compiled. Throws demi::OutOfMemory.
+/// Zero-filled host memory aligned to 64 bytes: the CPU backend's, and where variables live before
+/// a model is compiled. Throws demi::OutOfMemory.
 [[nodiscard]] std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes);
 
 }  // namespace demi

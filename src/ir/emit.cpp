@@ -17,17 +17,30 @@ DType SymbolicTensor::dtype() const {
   return graph_->type(value_).dtype;
 }
 
-const std::string& Variable::name() const { return state_->name; }
-const Shape& Variable::shape() const { return state_->type.shape; }
-DType Variable::dtype() const { return state_->type.dtype; }
-bool Variable::trainable() const { return state_->trainable; }
-Tensor Variable::value() const { return state_->read(); }
-void Variable::assign(const Tensor& value) const { state_->write(value); }
+const std::string& Variable::name() const {
+  return state_->name;
+}
+const Shape& Variable::shape() const {
+  return state_->type.shape;
+}
+DType Variable::dtype() const {
+  return state_->type.dtype;
+}
+bool Variable::trainable() const {
+  return state_->trainable;
+}
+Tensor Variable::value() const {
+  return state_->read();
+}
+void Variable::assign(const Tensor& value) const {
+  state_->write(value);
+}
 
 Variable::operator SymbolicTensor() const {
   if (state_ == nullptr) {
-    internal::fail_argument("variable", "expected a variable made by add_weight. Received: an "
-                                        "empty one (was build() called?).");
+    internal::fail_argument("variable",
+                            "expected a variable made by add_weight. Received: an "
+                            "empty one (was build() called?).");
   }
   const std::shared_ptr<ir::Graph>& graph = ir::TraceScope::current();
   if (graph == nullptr) {
@@ -42,14 +55,17 @@ namespace ir {
 std::vector<SymbolicTensor> emit_all(std::string_view name, std::vector<SymbolicTensor> inputs,
                                      Attributes attributes) {
   const std::string where(name);
-  if (inputs.empty()) internal::fail_argument(where, "expected at least one input. Received: none.");
+  if (inputs.empty())
+    internal::fail_argument(where, "expected at least one input. Received: none.");
   std::vector<ValueId> ids;
   ids.reserve(inputs.size());
   for (const SymbolicTensor& input : inputs) {
-    if (!input) internal::fail_argument(where, "expected a value. Received: an empty SymbolicTensor.");
+    if (!input)
+      internal::fail_argument(where, "expected a value. Received: an empty SymbolicTensor.");
     if (input.graph() != inputs[0].graph()) {
-      internal::fail_argument(where, "expected inputs of one graph. Received: values of two graphs "
-                                     "(were they made on different threads?).");
+      internal::fail_argument(where,
+                              "expected inputs of one graph. Received: values of two graphs "
+                              "(were they made on different threads?).");
     }
     ids.push_back(input.value());
   }

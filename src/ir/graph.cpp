@@ -153,7 +153,9 @@ void Graph::replace_node(NodeId id, const OpDef& op, std::vector<ValueId> inputs
   reinfer(id);
 }
 
-void Graph::erase(NodeId id) { order_.erase(std::find(order_.begin(), order_.end(), id)); }
+void Graph::erase(NodeId id) {
+  order_.erase(std::find(order_.begin(), order_.end(), id));
+}
 
 void Graph::erase_dead() {
   std::set<ValueId> live;
@@ -181,8 +183,12 @@ TraceScope::TraceScope(std::shared_ptr<Graph> graph) : previous_(std::move(curre
   current_trace() = std::move(graph);
 }
 
-TraceScope::~TraceScope() { current_trace() = std::move(previous_); }
+TraceScope::~TraceScope() {
+  current_trace() = std::move(previous_);
+}
 
-const std::shared_ptr<Graph>& TraceScope::current() { return current_trace(); }
+const std::shared_ptr<Graph>& TraceScope::current() {
+  return current_trace();
+}
 
 }  // namespace demi::ir

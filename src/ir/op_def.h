@@ -14,7 +14,8 @@ namespace demi::ir {
 
 struct Node;
 
-/// In which dtype the autocast pass makes an op (or one of its inputs) run. Integers are never cast.
+/// In which dtype the autocast pass makes an op (or one of its inputs) run. Integers are never
+/// cast.
 enum class AutocastRule {
   kLowPrecision,  ///< the compute dtype of the surrounding layer
   kFloat32,       ///< at least float32 (float64 under a float64 policy)
@@ -54,9 +55,9 @@ enum class StoreRule {
 struct OpDef {
   std::string name;
 
-  /// Output types. Throws std::invalid_argument "[name] expected …. Received: …." on misuse. Extents
-  /// may be Shape::kUnknown. Floating inputs of different dtypes are accepted and promoted; the
-  /// autocast pass later makes them equal.
+  /// Output types. Throws std::invalid_argument "[name] expected …. Received: …." on misuse.
+  /// Extents may be Shape::kUnknown. Floating inputs of different dtypes are accepted and promoted;
+  /// the autocast pass later makes them equal.
   std::vector<TensorType> (*infer)(const InferContext&) = nullptr;
 
   AutocastRule autocast = AutocastRule::kPromote;
@@ -77,8 +78,8 @@ struct OpDef {
   /// same number of bytes: the kernels read element i before they write element i.
   std::vector<int> reusable_inputs = {};
 
-  /// In which dtypes kernels can store output 0 at no cost. A following cast to one of them is folded
-  /// into the op by the simplify pass.
+  /// In which dtypes kernels can store output 0 at no cost. A following cast to one of them is
+  /// folded into the op by the simplify pass.
   StoreRule store = StoreRule::kInferred;
 
   [[nodiscard]] AutocastRule rule_of_input(std::size_t index) const {

@@ -117,6 +117,8 @@ class Autocast {
 
 }  // namespace
 
-void autocast(ir::Graph& graph) { Autocast(graph).run(); }
+void autocast(ir::Graph& graph) {
+  Autocast(graph).run();
+}
 
 }  // namespace demi::passes

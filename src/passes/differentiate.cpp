@@ -71,7 +71,8 @@ class Differentiate {
     const ir::ScopeGuard scope(graph_, backward);
     const std::vector<SymbolicTensor> results =
         node.op->gradient({inputs, outputs, output_gradients, needed, node.attributes});
-    DEMI_CHECK(results.size() == inputs.size(), node.op->name + ": one gradient per input expected");
+    DEMI_CHECK(results.size() == inputs.size(),
+               node.op->name + ": one gradient per input expected");
     for (std::size_t i = 0; i < results.size(); ++i) {
       if (needed[i] && results[i]) accumulate(*node.op, inputs[i], results[i]);
     }
@@ -79,9 +80,8 @@ class Differentiate {
 
   void accumulate(const ir::OpDef& op, const SymbolicTensor& value, const SymbolicTensor& added) {
     DEMI_CHECK(added.shape() == value.shape() && added.dtype() == value.dtype(),
-               op.name + ": gradient " +
-                   TensorType{added.shape(), added.dtype()}.to_string() + " of a value " +
-                   TensorType{value.shape(), value.dtype()}.to_string());
+               op.name + ": gradient " + TensorType{added.shape(), added.dtype()}.to_string() +
+                   " of a value " + TensorType{value.shape(), value.dtype()}.to_string());
     SymbolicTensor& sum = gradient(value.value());
     sum = sum ? ops::add(sum, added) : added;
   }
@@ -110,8 +110,8 @@ std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const std::vector<Se
 std::vector<SymbolicTensor> differentiate(
     ir::Graph& graph, const SymbolicTensor& loss,
     const std::vector<std::shared_ptr<VariableState>>& variables) {
-  DEMI_CHECK(loss.shape().rank() == 0, "the loss must be a scalar, it is " +
-                                           loss.shape().to_string());
+  DEMI_CHECK(loss.shape().rank() == 0,
+             "the loss must be a scalar, it is " + loss.shape().to_string());
   std::vector<SymbolicTensor> targets;
   for (const auto& variable : variables) {
     targets.push_back(graph.tensor(graph.read_variable(variable)));
@@ -119,16 +119,16 @@ std::vector<SymbolicTensor> differentiate(
   SymbolicTensor one;
   {
     const ir::ScopeGuard scope(graph, {.layer = "", .phase = ir::Phase::kBackward});
-    const ir::NodeId node =
-        graph.add_node(ir::OpRegistry::instance().find("constant"), {},
-                       ir::ConstantAttributes{1.0, loss.shape(), loss.dtype()});
+    const ir::NodeId node = graph.add_node(ir::OpRegistry::instance().find("constant"), {},
+                                           ir::ConstantAttributes{1.0, loss.shape(), loss.dtype()});
     one = graph.tensor(graph.node(node).outputs[0]);
   }
   std::vector<SymbolicTensor> gradients = differentiate(graph, {{loss, one}}, targets);
   if (std::none_of(gradients.begin(), gradients.end(),
                    [](const SymbolicTensor& gradient) { return static_cast<bool>(gradient); })) {
-    internal::fail_argument("compile", "expected a loss that depends on a trainable weight through "
-                                       "differentiable operations. Received: one that does not.");
+    internal::fail_argument("compile",
+                            "expected a loss that depends on a trainable weight through "
+                            "differentiable operations. Received: one that does not.");
   }
   return gradients;
 }

@@ -1,5 +1,5 @@
-// Fusions, each a small rewrite that fires wherever its pattern stands. The patterns are tried until
-// none fires any more.
+// Fusions, each a small rewrite that fires wherever its pattern stands. The patterns are tried
+// until none fires any more.
 
 #include <algorithm>
 #include <functional>
@@ -17,7 +17,9 @@ namespace {
 
 using ops::Activation;
 
-const ir::OpDef& op(std::string_view name) { return ir::OpRegistry::instance().find(name); }
+const ir::OpDef& op(std::string_view name) {
+  return ir::OpRegistry::instance().find(name);
+}
 
 class Fuse {
  public:
@@ -27,8 +29,8 @@ class Fuse {
   void run() {
     using Pattern = bool (Fuse::*)(ir::NodeId);
     constexpr Pattern kPatterns[] = {
-        &Fuse::relu_backward_through_pool, &Fuse::bias_into_product, &Fuse::relu_into_producer,
-        &Fuse::relu_backward_into_batch_norm, &Fuse::pool_into_conv, &Fuse::relu_into_pool,
+        &Fuse::relu_backward_through_pool,    &Fuse::bias_into_product, &Fuse::relu_into_producer,
+        &Fuse::relu_backward_into_batch_norm, &Fuse::pool_into_conv,    &Fuse::relu_into_pool,
     };
     for (bool changed = true; changed;) {
       changed = false;
@@ -63,8 +65,9 @@ class Fuse {
     return node.op->name == name ? &node : nullptr;
   }
 
-  /// relu_backward(max_pool2d_backward(d, index), x) = max_pool2d_backward(relu_backward(d, y), index)
-  /// where y, index = max_pool2d(x): where a gradient arrives, x is y. x need not be kept any more.
+  /// relu_backward(max_pool2d_backward(d, index), x) = max_pool2d_backward(relu_backward(d, y),
+  /// index) where y, index = max_pool2d(x): where a gradient arrives, x is y. x need not be kept
+  /// any more.
   bool relu_backward_through_pool(ir::NodeId id) {
     const ir::Node node = graph_.node(id);
     if (node.op->name != "relu_backward") return false;
@@ -152,8 +155,8 @@ class Fuse {
     const ir::NodeId product = value.producer;
     Attributes fused;
     if (!with_relu(graph_.node(product), fused)) return false;
-    // The other outputs of batch_norm_train may be read before the relu: the producer keeps its place
-    // and the relu's readers come later anyway.
+    // The other outputs of batch_norm_train may be read before the relu: the producer keeps its
+    // place and the relu's readers come later anyway.
     std::vector<ir::ValueId> outputs = graph_.node(product).outputs;
     outputs[0] = relu.outputs[0];
     const TensorType type = graph_.type(relu.outputs[0]);

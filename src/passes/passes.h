@@ -1,5 +1,5 @@
-// The passes of a compilation, in the order in which they run. Each is a free function that rewrites
-// the graph and leaves it valid (ir::verify).
+// The passes of a compilation, in the order in which they run. Each is a free function that
+// rewrites the graph and leaves it valid (ir::verify).
 #pragma once
 
 #include <memory>
@@ -24,16 +24,17 @@ struct Seed {
   SymbolicTensor gradient;
 };
 
-/// Adds the backward half for a loss given by `seeds`: d loss / d v for each value v of `targets`, in
-/// their order and dtypes; an empty SymbolicTensor where the loss does not depend on v.
+/// Adds the backward half for a loss given by `seeds`: d loss / d v for each value v of `targets`,
+/// in their order and dtypes; an empty SymbolicTensor where the loss does not depend on v.
 std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const std::vector<Seed>& seeds,
                                           const std::vector<SymbolicTensor>& targets);
 
 /// Adds the backward half: d loss / d v for each variable v of `variables`, in their order and
 /// dtypes; an empty SymbolicTensor where the loss does not depend on v. `loss` must be a scalar.
 /// Throws std::invalid_argument if the loss depends on none of them.
-std::vector<SymbolicTensor> differentiate(ir::Graph& graph, const SymbolicTensor& loss,
-                                          const std::vector<std::shared_ptr<VariableState>>& variables);
+std::vector<SymbolicTensor> differentiate(
+    ir::Graph& graph, const SymbolicTensor& loss,
+    const std::vector<std::shared_ptr<VariableState>>& variables);
 
 /// Makes the state updates that layers wrote (moving averages) conditional on `finite`, so that a
 /// skipped step leaves them bit-identical, and moves them behind it.

@@ -39,8 +39,7 @@ ir::ValueId repeated_value(const ir::Graph& graph, const ir::Node& node) {
   }
   if (op == "multiply" || op == "divide") {
     if (same_type(node.inputs[0]) && is_constant(graph, node.inputs[1], 1.0)) return node.inputs[0];
-    if (op == "multiply" && same_type(node.inputs[1]) &&
-        is_constant(graph, node.inputs[0], 1.0)) {
+    if (op == "multiply" && same_type(node.inputs[1]) && is_constant(graph, node.inputs[0], 1.0)) {
       return node.inputs[1];
     }
   }

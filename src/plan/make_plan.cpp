@@ -13,15 +13,19 @@
 namespace demi::plan {
 namespace {
 
-bool runs_no_kernel(const ir::Node& node) { return node.op->infer == nullptr || node.op->is_view ||
-                                                   node.op->name == "constant"; }
+bool runs_no_kernel(const ir::Node& node) {
+  return node.op->infer == nullptr || node.op->is_view || node.op->name == "constant";
+}
 
 class Planner {
  public:
   Planner(std::shared_ptr<const ir::Graph> graph, Backend& backend,
           const std::vector<ir::ValueId>& gradients)
-      : graph_(*graph), backend_(backend), root_(graph->value_count(), -1),
-        buffer_of_(graph->value_count(), -1), plan_(std::make_shared<Plan>()) {
+      : graph_(*graph),
+        backend_(backend),
+        root_(graph->value_count(), -1),
+        buffer_of_(graph->value_count(), -1),
+        plan_(std::make_shared<Plan>()) {
     plan_->graph = std::move(graph);
     for (const ir::ValueId value : gradients) gradient_values_.push_back(value);
   }
@@ -71,10 +75,11 @@ class Planner {
       reasons += fmt::format(" {}: {}.", refusal.candidate, refusal.reason);
     }
     internal::fail_argument(
-        node.op->name, fmt::format("expected types that a kernel of {} supports. Received: {} {{{}}} "
-                                   "in layer '{}'.{}",
-                                   backend_.name(), types, node.attributes.to_string(),
-                                   node.scope.layer, reasons));
+        node.op->name,
+        fmt::format("expected types that a kernel of {} supports. Received: {} {{{}}} "
+                    "in layer '{}'.{}",
+                    backend_.name(), types, node.attributes.to_string(), node.scope.layer,
+                    reasons));
   }
 
   void report(const ir::Node& node, const std::vector<TensorType>& outputs,
@@ -91,8 +96,8 @@ class Planner {
 
   // Note [Roots]
   // Values that share bytes share a root: a view's root is that of its input, a state update's that
-  // of the variable it overwrites, and an output written into a dying input's buffer takes over that
-  // input's root.
+  // of the variable it overwrites, and an output written into a dying input's buffer takes over
+  // that input's root.
   void find_roots() {
     std::vector<int> last_read = last_reads();
     int step = -1;
@@ -128,13 +133,15 @@ class Planner {
     }
   }
 
-  /// For each value, the last step that reads it or a view of it; graph outputs are read at the end.
+  /// For each value, the last step that reads it or a view of it; graph outputs are read at the
+  /// end.
   [[nodiscard]] std::vector<int> last_reads() const {
     std::vector<int> last(graph_.value_count(), -1);
     std::vector<ir::ValueId> view_of(graph_.value_count(), -1);
     const auto touch = [&](ir::ValueId value, int step) {
       for (; value >= 0; value = view_of[static_cast<std::size_t>(value)]) {
-        last[static_cast<std::size_t>(value)] = std::max(last[static_cast<std::size_t>(value)], step);
+        last[static_cast<std::size_t>(value)] =
+            std::max(last[static_cast<std::size_t>(value)], step);
       }
     };
     int step = -1;
@@ -238,7 +245,8 @@ class Planner {
   }
 
   std::size_t variable_index(const std::shared_ptr<VariableState>& variable) {
-    const auto [entry, added] = variable_index_.try_emplace(variable.get(), plan_->variables.size());
+    const auto [entry, added] =
+        variable_index_.try_emplace(variable.get(), plan_->variables.size());
     if (added) plan_->variables.push_back(variable);
     return entry->second;
   }

@@ -58,9 +58,9 @@ std::string to_string(const Plan& plan) {
                         node.scope.layer, ir::to_string(node.scope.phase));
   }
   for (const Buffer& buffer : plan.buffers) {
-    text += fmt::format("buffer %{} {} bytes at {} steps {}..{} {}\n", buffer.value, buffer.bytes,
-                        buffer.offset, buffer.first_step, buffer.last_step,
-                        to_string(buffer.category));
+    text +=
+        fmt::format("buffer %{} {} bytes at {} steps {}..{} {}\n", buffer.value, buffer.bytes,
+                    buffer.offset, buffer.first_step, buffer.last_step, to_string(buffer.category));
   }
   text += fmt::format("arena {} bytes, workspace {} bytes, constants {} bytes\n", plan.buffer_bytes,
                       plan.workspace_bytes, plan.constant_bytes);

@@ -64,16 +64,16 @@ struct Constant {
   ir::ValueId value = -1;
 };
 
-/// Bytes by use, from the plan alone. Categories are peaks over the step, so they may add up to more
-/// than arena_bytes, where buffers of different categories take turns in one place.
+/// Bytes by use, from the plan alone. Categories are peaks over the step, so they may add up to
+/// more than arena_bytes, where buffers of different categories take turns in one place.
 struct MemorySummary {
   std::size_t activations = 0;
   std::size_t temporaries = 0;
   std::size_t gradients = 0;
   std::size_t compute_copies = 0;
   std::size_t workspace = 0;
-  std::size_t arena = 0;        ///< all of the above, as laid out
-  std::size_t feeds = 0;        ///< one set of input buffers
+  std::size_t arena = 0;  ///< all of the above, as laid out
+  std::size_t feeds = 0;  ///< one set of input buffers
   std::size_t constants = 0;
 };
 

@@ -41,7 +41,8 @@ struct NonFinite {
 /// invalidate each other's outputs.
 class Executor {
  public:
-  /// `feed_sets` independent sets of input buffers, so that one can be filled while another is used.
+  /// `feed_sets` independent sets of input buffers, so that one can be filled while another is
+  /// used.
   Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena> arena, int feed_sets = 1);
   ~Executor();
   Executor(const Executor&) = delete;

@@ -43,8 +43,8 @@ Traced trace(const GraphFunction& function, const std::vector<TensorType>& input
         traced.graph->tensor(traced.graph->add_input("x" + std::to_string(i), inputs[i])));
   }
   {
-    const ir::ScopeGuard guard(
-        *traced.graph, {.layer = "test", .compute_dtype = compute_dtype(inputs, options)});
+    const ir::ScopeGuard guard(*traced.graph,
+                               {.layer = "test", .compute_dtype = compute_dtype(inputs, options)});
     traced.outputs = function(traced.inputs);
   }
   passes::autocast(*traced.graph);
@@ -85,7 +85,9 @@ double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor
 
 }  // namespace
 
-std::vector<std::string> test_devices() { return {"cpu"}; }
+std::vector<std::string> test_devices() {
+  return {"cpu"};
+}
 
 std::shared_ptr<Backend> test_backend(const std::string&, int threads) {
   return make_cpu_backend(threads);
@@ -124,8 +126,8 @@ std::vector<Tensor> gradients(const GraphFunction& function, const std::vector<T
   for (const SymbolicTensor& output : traced.outputs) {
     if (!is_floating(output.dtype())) continue;
     const Tensor& weight = weights.at(seeds.size());
-    const ir::ValueId seed = graph.add_input("seed" + std::to_string(seeds.size()),
-                                             {weight.shape(), weight.dtype()});
+    const ir::ValueId seed =
+        graph.add_input("seed" + std::to_string(seeds.size()), {weight.shape(), weight.dtype()});
     seeds.push_back({output, graph.tensor(seed)});
     feeds.push_back(&weight);
   }
@@ -223,8 +225,8 @@ void expect_close(const Tensor& actual, const std::vector<double>& expected, dou
     const bool both_nan = std::isnan(values[i]) && std::isnan(expected[i]);
     const bool close =
         values[i] == expected[i] ||
-        (std::isfinite(expected[i]) && std::abs(values[i] - expected[i]) <=
-                                           relative * std::max(std::abs(expected[i]), floor));
+        (std::isfinite(expected[i]) &&
+         std::abs(values[i] - expected[i]) <= relative * std::max(std::abs(expected[i]), floor));
     if (both_nan || close) continue;
     if (++wrong <= 3) {
       ADD_FAILURE() << what << ": element " << i << " of " << actual.shape() << " is " << values[i]

@@ -27,8 +27,8 @@ using GraphFunction =
 struct RunOptions {
   std::string device = "cpu";
   int threads = 2;
-  /// Compute dtype in whose scope the function is traced; autocast runs with it. Unset: the dtype of
-  /// the first floating input.
+  /// Compute dtype in whose scope the function is traced; autocast runs with it. Unset: the dtype
+  /// of the first floating input.
   std::optional<DType> compute_dtype;
   bool simplify = false;
   bool fuse = false;
@@ -44,15 +44,15 @@ struct RunOptions {
                                         const std::vector<TensorType>& inputs,
                                         const RunOptions& options = {});
 
-/// sum_o <weights[o], d output[o] / d input[i]> for each floating input i, with given weights (one per
-/// floating output, of its shape and dtype); integer inputs give an empty tensor.
+/// sum_o <weights[o], d output[o] / d input[i]> for each floating input i, with given weights (one
+/// per floating output, of its shape and dtype); integer inputs give an empty tensor.
 [[nodiscard]] std::vector<Tensor> gradients(const GraphFunction& function,
                                             const std::vector<Tensor>& inputs,
                                             const std::vector<Tensor>& weights,
                                             const RunOptions& options = {});
 
-/// Checks gradients of float64 inputs against central differences on every device. Step 1e-6 · scale,
-/// tolerance relative to the largest gradient entry.
+/// Checks gradients of float64 inputs against central differences on every device. Step 1e-6 ·
+/// scale, tolerance relative to the largest gradient entry.
 void expect_gradients(const GraphFunction& function, const std::vector<Tensor>& inputs,
                       double tolerance = 1e-6, const RunOptions& options = {});
 
