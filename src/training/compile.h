@@ -1,0 +1,143 @@
+// Compilation: from a layer graph to programs that run one step. The whole path is in
+// compile_step(): trace, passes, plan.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <demi/losses.h>
+#include <demi/optimizers/optimizer.h>
+#include <demi/variable.h>
+
+#include "src/runtime/executor.h"
+
+namespace demi {
+
+class LayerGraph;
+
+enum class StepMode { kTrain, kEvaluate, kPredict };
+
+/// One input or target of a step as it lies in the data set: fed as stored, then x · scale + offset
+/// in the graph.
+struct FeedSpec {
+  std::string name;
+  TensorType type;  ///< with the batch as first extent
+  double scale = 1;
+  double offset = 0;
+};
+
+/// What a program is compiled for.
+struct StepSpec {
+  StepMode mode = StepMode::kPredict;
+  std::vector<FeedSpec> inputs;   ///< one per model input
+  std::vector<FeedSpec> targets;  ///< one per model output; none for kPredict
+  std::uint64_t seed = 0;         ///< of dropout
+};
+
+/// A number reported per epoch besides the loss: the mean over samples of function(y_true, y_pred).
+struct ReportedMetric {
+  std::string name;
+  std::size_t output = 0;  ///< which model output and target it looks at
+  TargetFunction function;
+};
+
+/// What Model::compile was given.
+struct TrainingSpec {
+  std::vector<LossSpec> losses;      ///< one per model output; an empty one is not trained on
+  std::vector<double> loss_weights;  ///< empty: all 1
+  std::vector<std::string> loss_names;  ///< one per output, reported when several are trained on
+  std::vector<ReportedMetric> metrics;
+  std::shared_ptr<Optimizer> optimizer;
+};
+
+/// Sums of one reported number since the last reset; they live on the device. Non-finite values are
+/// counted but not added, so that a skipped step does not spoil the mean of its epoch.
+struct Accumulator {
+  std::string name;
+  Variable total;       ///< float64
+  Variable weight;      ///< float64, samples
+  Variable non_finite;  ///< int64, steps
+
+  /// total / weight, 0 without samples. Waits for the device.
+  [[nodiscard]] double mean() const;
+  void reset() const;
+};
+
+/// State that the programs of one model share, besides its weights and its optimizer.
+struct StepState {
+  Variable steps;                     ///< int64: training steps seen, also the random step counter
+  std::vector<Accumulator> train;     ///< "loss", per-output losses, metrics
+  std::vector<Accumulator> evaluate;  ///< the same for evaluation
+};
+[[nodiscard]] StepState make_step_state(const TrainingSpec& spec);
+
+/// Bytes by use of a compiled step. `total` is what the process allocates for it: everything else
+/// but the categories inside the arena, which is counted as laid out.
+struct PlannedBytes {
+  std::size_t activations = 0;
+  std::size_t weights = 0;  ///< all variables of the model's layers
+  std::size_t compute_copies = 0;
+  std::size_t gradients = 0;
+  std::size_t optimizer = 0;  ///< slots, counters, scale
+  std::size_t temporaries = 0;
+  std::size_t workspace = 0;
+  std::size_t arena = 0;
+  std::size_t input_buffers = 0;
+  std::size_t total = 0;
+};
+
+/// A compiled step. Two sets of input buffers, so that one can be filled during a run of the other.
+class Program {
+ public:
+  static constexpr int kBuffers = 2;
+
+  Program(StepSpec spec, std::shared_ptr<const plan::Plan> plan,
+          std::shared_ptr<runtime::Arena> arena);
+
+  [[nodiscard]] const StepSpec& spec() const { return spec_; }
+  [[nodiscard]] const plan::Plan& plan() const { return executor_.plan(); }
+
+  /// Host memory for input `index` or target `index`, row-major, of the spec's type.
+  [[nodiscard]] void* input(std::size_t index, int buffer) { return executor_.feed(index, buffer); }
+  [[nodiscard]] void* target(std::size_t index, int buffer) {
+    return executor_.feed(spec_.inputs.size() + index, buffer);
+  }
+
+  /// One step on the data in `buffer`. Training updates weights, slots and StepState::train;
+  /// evaluation StepState::evaluate.
+  void run(int buffer) { executor_.run(buffer); }
+
+  /// Model output `index` of the last run (kPredict only), float32 (float64 under that policy).
+  [[nodiscard]] Tensor output(std::size_t index) const { return executor_.output(index); }
+
+  /// Where a NaN or infinity first arises on the data in `buffer`; changes no state.
+  [[nodiscard]] std::optional<runtime::NonFinite> first_non_finite(int buffer) {
+    return executor_.first_non_finite(buffer);
+  }
+
+ private:
+  StepSpec spec_;
+  runtime::Executor executor_;
+};
+
+/// Compiles one step of `model`. `training` and `state` may be null for kPredict. For kTrain the
+/// optimizer creates its slots and the variables move to the arena's backend.
+[[nodiscard]] std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
+                                                    const TrainingSpec* training,
+                                                    const StepState* state,
+                                                    const std::shared_ptr<runtime::Arena>& arena);
+
+/// The memory of a compiled step; `optimizer` may be null.
+[[nodiscard]] PlannedBytes planned_bytes(const LayerGraph& model, const Program& program,
+                                         const Optimizer* optimizer);
+
+/// Bytes that a training step keeps for its backward half, by layer path, for float32 inputs and a
+/// gradient given for every output; plans for the CPU, allocates nothing.
+[[nodiscard]] std::map<std::string, std::size_t> planned_activation_bytes(const LayerGraph& model,
+                                                                          std::int64_t batch_size);
+
+}  // namespace demi
