@@ -1,0 +1,132 @@
+// Model: a graph of layers that is trained and used as one. Sequential: layers in a row.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include <demi/layer.h>
+#include <demi/symbolic_tensor.h>
+#include <demi/tensor.h>
+#include <demi/variable.h>
+
+namespace demi {
+
+struct ModelImpl;
+
+/// One or several values: written as `x` or `{x, y}`.
+class SymbolicTensors : public std::vector<SymbolicTensor> {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): a value is a list of one
+  SymbolicTensors(SymbolicTensor value) : vector{std::move(value)} {}
+  SymbolicTensors(std::initializer_list<SymbolicTensor> values) : vector(values) {}
+  SymbolicTensors(std::vector<SymbolicTensor> values) : vector(std::move(values)) {}
+  // NOLINTEND(google-explicit-constructor)
+};
+
+struct ModelOptions {
+  std::string name = {};  ///< "": automatic, "functional", "functional_1", …
+};
+
+/// Cheap to copy: copies are the same model.
+///
+/// Values that the user sees have an unknown batch extent. A model's outputs are float32, float64
+/// if the layer they come from computes in float64, or integers.
+class Model {
+ public:
+  /// The layers and ops that lead from `inputs` to `outputs`. Throws std::invalid_argument
+  /// "[model] …" if an output does not depend on the inputs alone, an input leads to no output, or
+  /// two different layers have the same name.
+  Model(const SymbolicTensors& inputs, const SymbolicTensors& outputs,
+        const ModelOptions& options = {});
+
+  [[nodiscard]] const std::string& name() const;
+  /// Whether the layers' variables exist: always, but for a Sequential without an Input.
+  [[nodiscard]] bool built() const;
+  /// Each layer once, in the order of their first call. (Inputs are not layers.)
+  [[nodiscard]] const std::vector<std::shared_ptr<Layer>>& layers() const;
+  /// Throws std::invalid_argument, with a suggestion, if there is none of that name.
+  [[nodiscard]] const std::shared_ptr<Layer>& get_layer(std::string_view name) const;
+
+  /// Those of all layers, in the order of `layers()`.
+  [[nodiscard]] std::vector<Variable> variables() const;
+  [[nodiscard]] std::vector<Variable> trainable_variables() const;
+  [[nodiscard]] std::vector<Variable> non_trainable_variables() const;
+  /// Number of elements of all variables.
+  [[nodiscard]] std::int64_t count_params() const;
+
+  /// Prints a table of the layers and the number of parameters to `out` or standard output.
+  void summary(std::ostream& out) const;
+  void summary() const;
+
+  /// The architecture as Keras 3 writes it; `indent` < 0: on one line. Throws std::invalid_argument
+  /// if a layer cannot be described, or ops are used outside of layers.
+  [[nodiscard]] std::string to_json(int indent = -1) const;
+  /// A model with new weights from such text, also from Keras' own. Layers of one's own must have
+  /// been registered with register_layer. Throws std::invalid_argument.
+  [[nodiscard]] static Model from_json(std::string_view json);
+
+  /// The values of variables(), in their dtypes.
+  [[nodiscard]] std::vector<Tensor> get_weights() const;
+  /// Converts each tensor to its variable's dtype. Changes nothing and throws std::invalid_argument
+  /// unless number and shapes agree.
+  void set_weights(const std::vector<Tensor>& weights);
+
+  /// All variables as float32, whatever the policy, in one safetensors file. A variable's key is
+  /// its path, "conv2d/kernel", where automatic layer names are counted within this model. The file
+  /// appears complete or not at all. Throws std::runtime_error if it cannot be written.
+  void save_weights(const std::string& path) const;
+  /// Reads such a file into a model of the same architecture under any policy. Changes nothing and
+  /// throws std::invalid_argument, naming every key that is missing, unexpected or of another
+  /// shape, unless all agree; std::runtime_error if the file cannot be read.
+  void load_weights(const std::string& path);
+
+  /// For the compiler.
+  [[nodiscard]] ModelImpl& impl() const { return *impl_; }
+
+ protected:
+  explicit Model(std::shared_ptr<ModelImpl> impl) : impl_(std::move(impl)) {}
+
+  std::shared_ptr<ModelImpl> impl_;
+};
+
+/// What Sequential is made of: the value of demi::Input, or a layer.
+class SequentialItem {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor): layers and inputs are items
+  SequentialItem(SymbolicTensor input) : input_(std::move(input)) {}
+  template <class L>
+  requires std::is_base_of_v<Layer, L> SequentialItem(const L& layer) : layer_(layer.clone()) {}
+  SequentialItem(std::shared_ptr<Layer> layer) : layer_(std::move(layer)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] const SymbolicTensor& input() const { return input_; }
+  [[nodiscard]] const std::shared_ptr<Layer>& layer() const { return layer_; }
+
+ private:
+  SymbolicTensor input_;
+  std::shared_ptr<Layer> layer_;
+};
+
+/// Layers with one input and one output, one after the other.
+class Sequential : public Model {
+ public:
+  /// `items` are layers, the first of them optionally a demi::Input. Without it the variables are
+  /// created when the shape is known: by `build` or by training. Throws std::invalid_argument
+  /// "[sequential] …" for inputs elsewhere or repeated layer names.
+  Sequential(std::initializer_list<SequentialItem> items = {}, const ModelOptions& options = {});
+
+  /// Appends a layer (or an Input to an empty model).
+  void add(const SequentialItem& item);
+  /// Creates the variables for inputs of `input_shape`, whose first extent is the batch (-1:
+  /// unknown). Throws std::invalid_argument if the model is built for another shape.
+  void build(const Shape& input_shape);
+};
+
+}  // namespace demi
