@@ -1,0 +1,3 @@
+#include <cuda_runtime.h>
+#include <demi/dtype.h>
+#include <demi/layer.h>

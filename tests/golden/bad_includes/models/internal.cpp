@@ -1,0 +1,2 @@
+#include <demi/demi.h>
+#include "src/ir/graph.h"

@@ -1,0 +1,1 @@
+#include "src/ops/matmul.h"
