@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <demi/losses.h>
+#include <demi/memory.h>
 #include <demi/optimizers/optimizer.h>
 #include <demi/variable.h>
 
@@ -74,21 +75,6 @@ struct StepState {
   std::vector<Accumulator> evaluate;  ///< the same for evaluation
 };
 [[nodiscard]] StepState make_step_state(const TrainingSpec& spec);
-
-/// Bytes by use of a compiled step. `total` is what the process allocates for it: everything else
-/// but the categories inside the arena, which is counted as laid out.
-struct PlannedBytes {
-  std::size_t activations = 0;
-  std::size_t weights = 0;  ///< all variables of the model's layers
-  std::size_t compute_copies = 0;
-  std::size_t gradients = 0;
-  std::size_t optimizer = 0;  ///< slots, counters, scale
-  std::size_t temporaries = 0;
-  std::size_t workspace = 0;
-  std::size_t arena = 0;
-  std::size_t input_buffers = 0;
-  std::size_t total = 0;
-};
 
 /// A compiled step. Two sets of input buffers, so that one can be filled during a run of the other.
 class Program {
