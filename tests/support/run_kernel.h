@@ -1,0 +1,27 @@
+// run_kernel: one op on the CPU backend without a graph, for tests of single kernels.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include <demi/tensor.h>
+
+#include "src/core/attributes.h"
+
+namespace demi::testing {
+
+struct RunOptions {
+  int threads = 2;
+  /// Stores output 0 in another dtype than the op infers.
+  std::optional<DType> store = std::nullopt;
+};
+
+/// The outputs of the kernel that the CPU backend selects. Outputs that overwrite an input begin
+/// with its value, as they do in a plan. Throws what infer throws; fails the test if no kernel
+/// accepts.
+[[nodiscard]] std::vector<Tensor> run_kernel(std::string_view op, const Attributes& attributes,
+                                             const std::vector<const Tensor*>& inputs,
+                                             RunOptions options = {});
+
+}  // namespace demi::testing
