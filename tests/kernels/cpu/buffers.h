@@ -111,7 +111,8 @@ inline double unit_roundoff(DType dtype) {
 /// Allowed error of a stored sum of `terms` products whose magnitudes add up to `magnitude`.
 inline double tolerance(DType stored, double terms, double magnitude) {
   const double summation = stored == DType::kFloat64 ? 0x1p-53 : 0x1p-24;
-  return magnitude * ((terms + 4) * summation + 2 * unit_roundoff(stored)) + 1e-7;
+  return magnitude * ((terms + 4) * summation + 2 * unit_roundoff(stored)) +
+         (is_half(stored) ? 1e-7 : 0);
 }
 
 }  // namespace demi::cpu::testing
