@@ -148,10 +148,10 @@ class Gemm {
   }
 
   void run_chunk(std::int64_t row, std::int64_t block, std::int64_t column, int thread) const;
-  void place_a(std::int64_t row, std::int64_t step, std::int64_t depth, E* packed, PanelJob<E>& job,
+  void place_a(std::int64_t row, std::int64_t step, E* packed, PanelJob<E>& job,
                std::int64_t* offsets) const;
-  void place_b(std::int64_t block, std::int64_t column, std::int64_t step, std::int64_t depth,
-               E* packed, PanelJob<E>& job) const;
+  void place_b(std::int64_t block, std::int64_t column, std::int64_t step, E* packed,
+               PanelJob<E>& job) const;
 
   const GemmProblem& p_;
   const Plan<E>& plan_;
@@ -162,20 +162,19 @@ class Gemm {
   E* bias_ = nullptr;
 };
 
-/// Points job's A at `depth` steps of its rows, packed if need be.
+/// Points job's A at its depth of its rows from `step` on, packed if need be.
 template <class E>
-void Gemm<E>::place_a(std::int64_t row, std::int64_t step, std::int64_t depth, E* packed,
-                      PanelJob<E>& job, std::int64_t* offsets) const {
+void Gemm<E>::place_a(std::int64_t row, std::int64_t step, E* packed, PanelJob<E>& job,
+                      std::int64_t* offsets) const {
   const std::int64_t lanes = plan_.kernels.lanes;
   const Source source =
       at(a_, p_.a_dtype, p_.transpose_a ? step * plan_.lda + row : row * plan_.lda + step);
   job.a = plan_.pack_a ? packed : static_cast<const E*>(source.data);
-  job.a_stride = p_.transpose_a ? lanes : 1;
   if (p_.transpose_a) {
     for (std::int64_t i = 0; i < job.rows; i += lanes) {
       plan_.kernels.pack({.source = at(source.data, p_.a_dtype, i),
                           .source_stride = plan_.lda,
-                          .rows = depth,
+                          .rows = job.depth,
                           .columns = std::min(lanes, job.rows - i),
                           .out = packed + i * plan_.depth,
                           .width = lanes});
@@ -189,7 +188,7 @@ void Gemm<E>::place_a(std::int64_t row, std::int64_t step, std::int64_t depth, E
     plan_.kernels.pack({.source = source,
                         .source_stride = plan_.lda,
                         .rows = job.rows,
-                        .columns = depth,
+                        .columns = job.depth,
                         .out = packed,
                         .width = plan_.depth});
   }
@@ -198,10 +197,10 @@ void Gemm<E>::place_a(std::int64_t row, std::int64_t step, std::int64_t depth, E
   }
 }
 
-/// Points job's B at `depth` steps of a panel.
+/// Points job's B at its depth of a panel from `step` on.
 template <class E>
-void Gemm<E>::place_b(std::int64_t block, std::int64_t column, std::int64_t step,
-                      std::int64_t depth, E* packed, PanelJob<E>& job) const {
+void Gemm<E>::place_b(std::int64_t block, std::int64_t column, std::int64_t step, E* packed,
+                      PanelJob<E>& job) const {
   const std::int64_t width = plan_.kernels.width_of(p_.n - block - column);
   job.b_stride = width;
   if (plan_.share_b) {
@@ -211,7 +210,7 @@ void Gemm<E>::place_b(std::int64_t block, std::int64_t column, std::int64_t step
     job.b = static_cast<const E*>(b_) + step * plan_.ldb + block + column;
     job.b_stride = plan_.ldb;
   } else {
-    pack_b(block + column, step, depth, packed);
+    pack_b(block + column, step, job.depth, packed);
     job.b = packed;
   }
 }
@@ -228,21 +227,22 @@ void Gemm<E>::run_chunk(std::int64_t row, std::int64_t block, std::int64_t colum
   PanelJob<E> job{};
   job.rows = std::min(plan_.rows, p_.m - row);
   job.a_offsets = a_offsets.data();
-  Run run{};
-  job.runs = &run;
-  job.run_count = 1;
+  std::array<std::int32_t, kMaxDepth> steps;
+  const auto step_size = static_cast<std::int32_t>(p_.transpose_a ? plan_.kernels.lanes : 1);
+  for (std::int32_t i = 0; i < plan_.depth; ++i) steps[static_cast<std::size_t>(i)] = i * step_size;
+  job.a_steps = steps.data();
   job.init_stride = plan_.columns;
 
   for (std::int64_t i = 0; i < plan_.depth_blocks; ++i) {
     const std::int64_t step = i * plan_.depth;
     const bool last = i + 1 == plan_.depth_blocks;
-    run.length = std::min(plan_.depth, p_.k - step);
-    place_a(row, step, run.length, piece<E>(own, plan_.a_piece), job, a_offsets.data());
+    job.depth = std::min(plan_.depth, p_.k - step);
+    place_a(row, step, piece<E>(own, plan_.a_piece), job, a_offsets.data());
     job.relu = last && p_.activation == Activation::kRelu;
     for (std::int64_t j = column; j < end; j += plan_.kernels.panel_width) {
       const std::int64_t width = plan_.kernels.width_of(end - j);
       job.columns = std::min(width, end - j);
-      place_b(block, j, step, run.length, piece<E>(own, plan_.panel_piece), job);
+      place_b(block, j, step, piece<E>(own, plan_.panel_piece), job);
       const Source c = at(c_, p_.c_dtype, row * plan_.ldc + block + j);
       E* panel_sums = sums + (j - column);
       if (i == 0 && p_.accumulate) {

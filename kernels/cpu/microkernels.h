@@ -2,11 +2,11 @@
 //
 // Note [One micro-kernel]
 // Matrix products, convolutions and their gradients all are
-//   C[i, j] = Σ_s A_i[s · a_stride] · B[s · b_stride + j]
-// over a list of runs of steps s, for rows i at arbitrary addresses. A row is a row of a matrix, an
-// output pixel of a convolution (a run: the filter taps side by side in memory), or a filter
-// element of a filter gradient (a run: one row of output pixels). So nothing is ever copied to a
-// matrix of image patches, and one register-blocked loop serves all.
+//   C[i, j] = Σ_s A_i[a_steps[s]] · B[s · b_stride + j]
+// for rows i at arbitrary addresses. A row is a row of a matrix, an output pixel of a convolution
+// (its steps: the filter taps and their channels), or a filter element of a filter gradient (its
+// steps: the output pixels). So nothing is ever copied to a matrix of image patches, and one
+// register-blocked loop serves all.
 #pragma once
 
 #include <cstdint>
@@ -29,23 +29,15 @@ struct Source {
   Storage storage;
 };
 
-/// `length` steps of the sum: A starts at element `a` of each row, B at its step `b`.
-struct Run {
-  std::int64_t a;
-  std::int64_t b;
-  std::int64_t length;
-};
-
 /// A panel of C: `rows` rows of `columns` columns, at most as many as the panel kernel is wide.
 template <class E>
 struct PanelJob {
   const E* a;
   const std::int64_t* a_offsets;  ///< [rows], elements
-  std::int64_t a_stride;
-  const E* b;  ///< readable for the panel's whole width at every step
+  const std::int32_t* a_steps;    ///< [depth], elements
+  std::int64_t depth;             ///< steps of the sum
+  const E* b;                     ///< readable for the panel's whole width at every step
   std::int64_t b_stride;
-  const Run* runs;
-  std::int64_t run_count;
   /// What the sums start from, [rows] at this stride and the panel's whole width; null: zero.
   const E* init;
   std::int64_t init_stride;

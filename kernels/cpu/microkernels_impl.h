@@ -120,22 +120,19 @@ __attribute__((noinline)) void run_tiles(const PanelJob<E>& job, std::int64_t ro
         }
       }
     }
-    for (const Run *run = job.runs, *end = run + job.run_count; run != end; ++run) {
-      const E* b = job.b + run->b * job.b_stride;
-      std::int64_t at = run->a;
-      for (std::int64_t step = run->length; step > 0; --step) {
-        Vec<E> operand[kVectors];
+    const E* b = job.b;
+    for (const std::int32_t *step = job.a_steps, *end = step + job.depth; step != end; ++step) {
+      const std::int64_t at = *step;
+      Vec<E> operand[kVectors];
+      DEMI_UNROLL
+      for (int v = 0; v < kVectors; ++v) operand[v] = load<E>(b + v * kLanes<E>);
+      DEMI_UNROLL
+      for (int i = 0; i < kRows; ++i) {
+        const Vec<E> x = broadcast<E>(a[i][at]);
         DEMI_UNROLL
-        for (int v = 0; v < kVectors; ++v) operand[v] = load<E>(b + v * kLanes<E>);
-        DEMI_UNROLL
-        for (int i = 0; i < kRows; ++i) {
-          const Vec<E> x = broadcast<E>(a[i][at]);
-          DEMI_UNROLL
-          for (int v = 0; v < kVectors; ++v) sums[i][v] = fma<E>(x, operand[v], sums[i][v]);
-        }
-        at += job.a_stride;
-        b += job.b_stride;
+        for (int v = 0; v < kVectors; ++v) sums[i][v] = fma<E>(x, operand[v], sums[i][v]);
       }
+      b += job.b_stride;
     }
     finish_tile<E, kVectors, kRows>(job, row, sums);
   }

@@ -2,7 +2,7 @@
 // dy[pixel, o].
 //
 // In terms of Note [One micro-kernel] a row is a filter element (tap, c), the columns are output
-// channels, and a run of the sum is one row of output pixels. The batch is cut into chunks, each
+// channels, and the steps of the sum are output pixels. The batch is cut into chunks, each
 // with its own sums, which are added in order at the end.
 #include <algorithm>
 #include <cstring>
@@ -66,7 +66,7 @@ struct Plan {
 
   std::size_t sums_offset;
   std::size_t offsets_offset;
-  std::size_t runs_offset;
+  std::size_t steps_offset;
   std::size_t thread_offset;
   std::size_t thread_bytes;
   std::size_t box_piece;
@@ -135,7 +135,7 @@ void Plan<E>::reserve(int threads) {
   WorkspaceLayout shared;
   sums_offset = shared.reserve<E>(batch_chunks * sums_size);
   offsets_offset = shared.reserve<std::int64_t>(elements);
-  runs_offset = shared.reserve<Run>(images * rows);
+  steps_offset = shared.reserve<std::int32_t>(images * rows * p.out_w());
   thread_offset = shared.bytes();
   WorkspaceLayout own;
   box_piece = own.reserve<E>(x_in_place ? 0 : images * image_pitch);
@@ -157,7 +157,7 @@ class FilterGradient {
         workspace_(workspace),
         sums_(piece<E>(workspace, plan.sums_offset)),
         offsets_(piece<std::int64_t>(workspace, plan.offsets_offset)),
-        runs_(piece<Run>(workspace, plan.runs_offset)) {}
+        steps_(piece<std::int32_t>(workspace, plan.steps_offset)) {}
 
   void run(ThreadPool& pool) {
     prepare();
@@ -197,7 +197,7 @@ class FilterGradient {
   void* workspace_;
   E* sums_;
   std::int64_t* offsets_;
-  Run* runs_;
+  std::int32_t* steps_;
 };
 
 template <class E>
@@ -207,9 +207,11 @@ void FilterGradient<E>::prepare() {
     offsets_[i] = tap / p_.kw * p_.dilation_h * plan_.pitch + tap % p_.kw * p_.dilation_w * p_.ci +
                   i % plan_.ci;
   }
-  for (std::int64_t i = 0; i < plan_.images * plan_.rows; ++i) {
-    runs_[i] = {i / plan_.rows * plan_.image_pitch + i % plan_.rows * p_.stride_h * plan_.pitch,
-                i * p_.out_w(), p_.out_w()};
+  for (std::int64_t i = 0; i < plan_.images * plan_.rows * p_.out_w(); ++i) {
+    const std::int64_t row = i / p_.out_w();
+    steps_[i] = static_cast<std::int32_t>(row / plan_.rows * plan_.image_pitch +
+                                          row % plan_.rows * p_.stride_h * plan_.pitch +
+                                          i % p_.out_w() * p_.stride_w * p_.ci);
   }
 }
 
@@ -223,8 +225,7 @@ void FilterGradient<E>::run_chunk(std::int64_t chunk, int thread) const {
   const std::int64_t end = std::min(p_.n, (batch + 1) * plan_.chunk_images);
   PanelJob<E> job{};
   job.a_offsets = offsets_ + element;
-  job.a_stride = p_.stride_w * p_.ci;
-  job.runs = runs_;
+  job.a_steps = steps_;
   job.rows = std::min(plan_.chunk_elements, plan_.elements - element);
   E* sums = sums_ + batch * plan_.sums_size + group * plan_.padded_co * plan_.elements;
   for (std::int64_t image = batch * plan_.chunk_images; image < end; image += plan_.images) {
@@ -232,7 +233,7 @@ void FilterGradient<E>::run_chunk(std::int64_t chunk, int thread) const {
       const Strip strip{image, std::min(plan_.images, end - image), row,
                         std::min(plan_.rows, p_.out_h() - row)};
       job.a = place_x(strip, piece<E>(own, plan_.box_piece)) + group * plan_.ci;
-      job.run_count = strip.images * strip.rows;
+      job.depth = strip.pixels(p_);
       for (std::int64_t column = 0; column < plan_.co; column += kernels_.panel_width) {
         const std::int64_t width = kernels_.width_of(plan_.co - column);
         place_dy(strip, group, column, piece<E>(own, plan_.dy_piece), job);

@@ -12,14 +12,6 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
-/// Runs that make up the next block of the sum.
-std::int64_t block_of(const Run* begin, const Run* end) {
-  std::int64_t depth = 0;
-  const Run* run = begin;
-  while (run < end && (depth += run->length) <= kMaxDepth) ++run;
-  return run - begin;
-}
-
 template <class E>
 class Correlator {
  public:
@@ -30,7 +22,8 @@ class Correlator {
         buffers_(buffers),
         filter_(piece<E>(buffers.workspace, plan.filter_offset)),
         bias_(piece<E>(buffers.workspace, plan.bias_offset)),
-        phases_(piece<Phase>(buffers.workspace, plan.phases_offset)) {}
+        phases_(piece<Phase>(buffers.workspace, plan.phases_offset)),
+        slots_(piece<std::int32_t>(buffers.workspace, plan.slots_offset)) {}
 
   void run(ThreadPool& pool) {
     if (p_.n == 0) return;
@@ -62,7 +55,8 @@ class Correlator {
   };
 
   void prepare_phases();
-  void prepare_runs(Phase& phase, std::int64_t row_phase, std::int64_t column_phase) const;
+  std::int64_t prepare_steps(Phase& phase, std::int64_t slot, std::int64_t row_phase,
+                             std::int64_t column_phase) const;
   void prepare_pixels(Phase& phase, std::int64_t row_phase, std::int64_t column_phase) const;
   void pack_filter(std::int64_t panel) const;
   void run_chunk(std::int64_t chunk, int thread) const;
@@ -86,12 +80,13 @@ class Correlator {
   E* filter_;
   E* bias_;
   Phase* phases_;
+  std::int32_t* slots_;  ///< which tap lies where in the packed filter
 };
 
 template <class E>
 void Correlator<E>::prepare_phases() {
   auto* offsets = piece<std::int64_t>(buffers_.workspace, plan_.offsets_offset);
-  auto* runs = piece<Run>(buffers_.workspace, plan_.runs_offset);
+  std::int64_t slot = 0;
   const auto count = [](const Axis& axis, std::int64_t extent, std::int64_t phase) {
     return ceil_div(std::max<std::int64_t>(0, extent - axis.first(phase)), axis.step());
   };
@@ -103,43 +98,35 @@ void Correlator<E>::prepare_phases() {
     phase.first_row = p_.rows.first(row_phase);
     phase.rows = count(p_.rows, strip_rows, row_phase);
     phase.columns = count(p_.columns, p_.columns.result, column_phase);
-    phase.runs = runs + i * plan_.max_runs;
     phase.source_offsets = offsets;
     phase.result_offsets = offsets + plan_.pixels;
     offsets += plan_.images * phase.rows * phase.columns;
-    prepare_runs(phase, row_phase, column_phase);
+    slot = prepare_steps(phase, slot, row_phase, column_phase);
     prepare_pixels(phase, row_phase, column_phase);
   }
 }
 
-/// Appends a run, to the last one if it goes on where that ends, up to the depth of a block.
-void add_run(Phase& phase, const Run& run) {
-  if (phase.run_count > 0) {
-    Run& last = phase.runs[phase.run_count - 1];
-    if (run.a == last.a + last.length && run.b == last.b + last.length &&
-        last.length + run.length <= kMaxDepth) {
-      last.length += run.length;
-      return;
-    }
-  }
-  phase.runs[phase.run_count++] = run;
-}
-
+/// Lists the taps of a phase from `slot` of the packed filter on. Returns the slot after them.
 template <class E>
-void Correlator<E>::prepare_runs(Phase& phase, std::int64_t row_phase,
-                                 std::int64_t column_phase) const {
-  phase.run_count = 0;
-  for (std::int64_t slot = 0; slot < p_.rows.taps * p_.columns.taps; ++slot) {
-    const std::int64_t row_tap = p_.rows.ordered_tap(slot / p_.columns.taps);
-    const std::int64_t column_tap = p_.columns.ordered_tap(slot % p_.columns.taps);
+std::int64_t Correlator<E>::prepare_steps(Phase& phase, std::int64_t slot, std::int64_t row_phase,
+                                          std::int64_t column_phase) const {
+  auto* steps = piece<std::int32_t>(buffers_.workspace, plan_.steps_offset);
+  std::int32_t* step = steps + slot * p_.source_channels;
+  phase.steps = step;
+  phase.first_step = slot * p_.source_channels;
+  for (std::int64_t i = 0; i < p_.rows.taps * p_.columns.taps; ++i) {
+    const std::int64_t row_tap = p_.rows.ordered_tap(i / p_.columns.taps);
+    const std::int64_t column_tap = p_.columns.ordered_tap(i % p_.columns.taps);
     if (!p_.rows.uses(row_phase, row_tap) || !p_.columns.uses(column_phase, column_tap)) continue;
-    const std::int64_t a = p_.rows.displacement(row_phase, row_tap) * plan_.pitch +
-                           p_.columns.displacement(column_phase, column_tap) * plan_.box.c;
-    for (std::int64_t c = 0; c < p_.source_channels; c += kMaxDepth) {
-      add_run(phase,
-              {a + c, slot * p_.source_channels + c, std::min(kMaxDepth, p_.source_channels - c)});
+    const std::int64_t first = p_.rows.displacement(row_phase, row_tap) * plan_.pitch +
+                               p_.columns.displacement(column_phase, column_tap) * plan_.box.c;
+    for (std::int64_t c = 0; c < p_.source_channels; ++c) {
+      *step++ = static_cast<std::int32_t>(first + c);
     }
+    slots_[slot++] = static_cast<std::int32_t>(row_tap * p_.columns.taps + column_tap);
   }
+  phase.depth = step - phase.steps;
+  return slot;
 }
 
 template <class E>
@@ -163,7 +150,7 @@ void Correlator<E>::prepare_pixels(Phase& phase, std::int64_t row_phase,
   }
 }
 
-/// Packs one panel of a group, [taps in order · source channels, width].
+/// Packs one panel of a group, [slots · source channels, width].
 template <class E>
 void Correlator<E>::pack_filter(std::int64_t panel) const {
   const std::int64_t group = panel / plan_.panels;
@@ -186,16 +173,14 @@ void Correlator<E>::pack_filter(std::int64_t panel) const {
     return;
   }
   for (std::int64_t slot = 0; slot < p_.rows.taps * p_.columns.taps; ++slot) {
-    const std::int64_t tap = p_.rows.ordered_tap(slot / p_.columns.taps) * p_.columns.taps +
-                             p_.columns.ordered_tap(slot % p_.columns.taps);
     const std::int64_t pitch = p_.groups * p_.source_channels;
-    kernels_.pack_transposed(
-        {.source = at((tap * p_.result_channels + column) * pitch + group * p_.source_channels),
-         .source_stride = pitch,
-         .rows = p_.source_channels,
-         .columns = columns,
-         .out = out + slot * p_.source_channels * width,
-         .width = width});
+    kernels_.pack_transposed({.source = at((slots_[slot] * p_.result_channels + column) * pitch +
+                                           group * p_.source_channels),
+                              .source_stride = pitch,
+                              .rows = p_.source_channels,
+                              .columns = columns,
+                              .out = out + slot * p_.source_channels * width,
+                              .width = width});
   }
 }
 
@@ -255,18 +240,20 @@ void Correlator<E>::run_panel(const Strip& strip, const Phase& phase, std::int64
   PanelJob<E> job{};
   job.a = strip.source + group * p_.source_channels;
   job.a_offsets = phase.source_offsets;
-  job.a_stride = 1;
-  job.b = filter_ + (group * plan_.group_columns + column) * plan_.depth;
+  const E* filter =
+      filter_ + (group * plan_.group_columns + column) * plan_.depth + phase.first_step * width;
   job.b_stride = width;
   job.init_stride = width;
   job.rows = phase.columns *
              (strip.images > 1 ? strip.images * phase.rows : rows_of_phase(phase, strip.rows));
-  const Run* const end = phase.runs + phase.run_count;
-  job.runs = phase.runs;
+  std::int64_t step = 0;
   do {
-    job.run_count = block_of(job.runs, end);
-    const bool last = job.runs + job.run_count == end;
-    job.init = job.runs == phase.runs ? nullptr : strip.sums;
+    job.depth = std::min(kMaxDepth, phase.depth - step);
+    job.a_steps = phase.steps + step;
+    job.b = filter + step * width;
+    job.init = step == 0 ? nullptr : strip.sums;
+    step += job.depth;
+    const bool last = step == phase.depth;
     job.c = strip.sums;
     job.c_stride = width;
     job.columns = width;
@@ -283,8 +270,7 @@ void Correlator<E>::run_panel(const Strip& strip, const Phase& phase, std::int64
       }
     }
     kernels_.run_panel(width, job);
-    job.runs += job.run_count;
-  } while (job.runs < end);
+  } while (step < phase.depth);
   if (p_.window != nullptr) {
     pool_panel(strip, width, group * p_.result_channels + column, columns);
   }

@@ -119,7 +119,6 @@ CorrelationPlan<E>::CorrelationPlan(const CorrelationProblem& problem, int threa
   chunk_panels = ceil_div(all_panels, panel_chunks);
   panel_chunks = ceil_div(all_panels, chunk_panels);
   phase_count = p.rows.phases() * p.columns.phases();
-  max_runs = p.rows.taps * p.columns.taps * ceil_div(p.source_channels, kMaxDepth);
   reserve(threads);
 }
 
@@ -159,7 +158,8 @@ void CorrelationPlan<E>::reserve(int threads) {
   filter_offset = shared.reserve<E>(p.groups * group_columns * depth);
   bias_offset = shared.reserve<E>(p.groups * group_columns);
   phases_offset = shared.reserve<Phase>(phase_count);
-  runs_offset = shared.reserve<Run>(phase_count * max_runs);
+  steps_offset = shared.reserve<std::int32_t>(depth);
+  slots_offset = shared.reserve<std::int32_t>(p.rows.taps * p.columns.taps);
   offsets_offset = shared.reserve<std::int64_t>(2 * pixels);
   thread_offset = shared.bytes();
   WorkspaceLayout own;

@@ -16,8 +16,9 @@ inline constexpr std::int64_t kMaxDepth = 384;
 
 /// The results that use the same taps, and where a strip's pixels of them lie.
 struct Phase {
-  Run* runs;
-  std::int64_t run_count;
+  const std::int32_t* steps;  ///< of the source, for each step of the sum
+  std::int64_t depth;
+  std::int64_t first_step;  ///< in the packed filter
   std::int64_t* source_offsets;
   std::int64_t* result_offsets;
   std::int64_t rows;  ///< of a full strip
@@ -56,13 +57,13 @@ struct CorrelationPlan {
   std::int64_t panel_chunks;
   std::int64_t chunk_panels;
   std::int64_t phase_count;
-  std::int64_t max_runs;
   std::int64_t pixels;  ///< of a full strip
 
   std::size_t filter_offset;
   std::size_t bias_offset;
   std::size_t phases_offset;
-  std::size_t runs_offset;
+  std::size_t steps_offset;
+  std::size_t slots_offset;
   std::size_t offsets_offset;
   std::size_t thread_offset;
   std::size_t thread_bytes;

@@ -1,0 +1,132 @@
+// Convolutions: the two of mnist_cnn at batch 128 (forward also fused with the max-pooling that
+// follows), and two of residual networks. Gradients through a max-pooling count the operations of
+// the dense computation, so their share of the floor may pass 1: they skip zeros.
+#include <benchmark/benchmark.h>
+
+#include <string>
+
+#include "benchmarks/ops/fma_floor.h"
+#include "benchmarks/ops/operand.h"
+#include "kernels/cpu/conv2d.h"
+
+namespace demi::benchmarks {
+namespace {
+
+using cpu::Conv2DProblem;
+
+struct Tensors {
+  Tensors(const Conv2DProblem& p, int threads, std::size_t workspace_bytes)
+      : pool(threads),
+        x(p.n * p.h * p.w * p.ci, p.x_dtype),
+        w(p.kh * p.kw * p.ci / p.groups * p.co, p.w_dtype),
+        bias(p.co, p.bias_dtype),
+        y(p.n * p.out_h() * p.out_w() * p.co, p.y_dtype),
+        index(p.n * p.out_h() * p.out_w() * p.co, uint8),
+        workspace(static_cast<std::int64_t>(workspace_bytes), uint8) {}
+  cpu::ThreadPool pool;
+  Operand x, w, bias, y, index, workspace;
+};
+
+double flops_of(const Conv2DProblem& p) {
+  return 2.0 *
+         static_cast<double>(p.n * p.out_h() * p.out_w() * p.kh * p.kw * p.ci / p.groups * p.co);
+}
+
+void forward(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_forward_workspace_bytes(p, threads));
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_forward(p, t.x.data(), t.w.data(), t.bias.data(), t.y.data(), t.workspace.data(),
+                        t.pool);
+  });
+}
+
+void forward_pooled(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_forward_pooled_workspace_bytes(p, {}, threads));
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_forward_pooled(p, {}, t.x.data(), t.w.data(), t.bias.data(), t.y.data(),
+                               t.index.typed<std::uint8_t>(), t.workspace.data(), t.pool);
+  });
+}
+
+void backward_input(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_backward_input_workspace_bytes(p, threads));
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_backward_input(p, t.w.data(), t.y.data(), t.x.data(), t.workspace.data(), t.pool);
+  });
+}
+
+void backward_filter(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_backward_filter_workspace_bytes(p, threads));
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_backward_filter(p, t.x.data(), t.y.data(), t.w.data(), t.workspace.data(), t.pool);
+  });
+}
+
+struct Named {
+  const char* name;
+  Conv2DProblem problem;
+  bool pooled;
+};
+
+int register_all() {
+  using cpu::Activation;
+  const Named problems[] = {
+      {"mnist1", {.n = 128, .h = 28, .w = 28, .ci = 1, .kh = 3, .kw = 3, .co = 32}, true},
+      {"mnist2", {.n = 128, .h = 13, .w = 13, .ci = 32, .kh = 3, .kw = 3, .co = 64}, true},
+      {"res16",
+       {.n = 64,
+        .h = 32,
+        .w = 32,
+        .ci = 16,
+        .kh = 3,
+        .kw = 3,
+        .co = 16,
+        .pad_top = 1,
+        .pad_bottom = 1,
+        .pad_left = 1,
+        .pad_right = 1},
+       false},
+      {"res64s2",
+       {.n = 64,
+        .h = 16,
+        .w = 16,
+        .ci = 32,
+        .kh = 3,
+        .kw = 3,
+        .co = 64,
+        .stride_h = 2,
+        .stride_w = 2,
+        .pad_top = 0,
+        .pad_bottom = 1,
+        .pad_left = 0,
+        .pad_right = 1},
+       false}};
+  for (const Named& named : problems) {
+    for (DType dtype : {float32, float16}) {
+      Conv2DProblem p = named.problem;
+      p.x_dtype = p.w_dtype = p.y_dtype = p.bias_dtype = dtype;
+      p.activation = Activation::kRelu;
+      const auto add = [&](const char* what, auto function) {
+        const std::string name =
+            std::string(named.name) + "/" + what + "/" + std::string(to_string(dtype));
+        benchmark::RegisterBenchmark(name.c_str(), function, p)
+            ->Unit(benchmark::kMillisecond)
+            ->UseRealTime();
+      };
+      add("forward", forward);
+      if (named.pooled) add("forward_pooled", forward_pooled);
+      add("backward_input", backward_input);
+      add("backward_filter", backward_filter);
+    }
+  }
+  return 0;
+}
+
+[[maybe_unused]] const int kRegistered = register_all();
+
+}  // namespace
+}  // namespace demi::benchmarks
