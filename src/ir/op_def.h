@@ -74,8 +74,8 @@ struct OpDef {
   /// Output 0 is the bytes of input 0 under another shape (reshape): no kernel runs.
   bool is_view = false;
 
-  /// Output 0 may be written into the buffer of one of these inputs when that dies here and has the
-  /// same number of bytes: the kernels read element i before they write element i.
+  /// Output 0 may be written into the buffer of one of these inputs when that dies here and has as
+  /// many elements of the same size: the kernels read element i before they write element i.
   std::vector<int> reusable_inputs = {};
 
   /// In which dtypes kernels can store output 0 at no cost. A following cast to one of them is

@@ -125,8 +125,10 @@ class Planner {
       const ir::ValueId buffer = root(input);
       if (root(output) != output || !in_arena(buffer)) continue;
       if (last_read[static_cast<std::size_t>(buffer)] != step) continue;
-      if (align_up(graph_.type(input).bytes()) != align_up(graph_.type(output).bytes())) continue;
-      if (graph_.type(input).bytes() == 0) continue;
+      const TensorType& from = graph_.type(input);
+      const TensorType& to = graph_.type(output);
+      if (from.bytes() != to.bytes() || size_of(from.dtype) != size_of(to.dtype)) continue;
+      if (from.bytes() == 0) continue;
       root(output) = buffer;
       last_read[static_cast<std::size_t>(buffer)] = last_read[static_cast<std::size_t>(output)];
       return;
