@@ -3,6 +3,7 @@
 #include <demi/variable.h>
 
 #include "src/core/check.h"
+#include "src/ir/builtin_ops.h"
 #include "src/ir/op_registry.h"
 
 namespace demi {
@@ -80,6 +81,15 @@ std::vector<SymbolicTensor> emit_all(std::string_view name, std::vector<Symbolic
 SymbolicTensor emit(std::string_view name, std::vector<SymbolicTensor> inputs,
                     Attributes attributes) {
   return emit_all(name, std::move(inputs), std::move(attributes)).front();
+}
+
+SymbolicTensor emit_constant(const SymbolicTensor& beside, double value, DType dtype,
+                             const Shape& shape) {
+  if (!beside) internal::fail_argument("constant", "expected a value. Received: none.");
+  Graph& graph = *beside.graph();
+  const NodeId node = graph.add_node(OpRegistry::instance().find("constant"), {},
+                                     ConstantAttributes{value, shape, dtype});
+  return graph.tensor(graph.node(node).outputs[0]);
 }
 
 const Node& producer(const SymbolicTensor& tensor) {

@@ -17,6 +17,10 @@ std::vector<SymbolicTensor> emit_all(std::string_view name, std::vector<Symbolic
 SymbolicTensor emit(std::string_view name, std::vector<SymbolicTensor> inputs,
                     Attributes attributes = {});
 
+/// A "constant" node in the graph of `beside`: a scalar, or a tensor of `shape` full of `value`.
+SymbolicTensor emit_constant(const SymbolicTensor& beside, double value, DType dtype,
+                             const Shape& shape = {});
+
 /// The node that produces `tensor`.
 [[nodiscard]] const Node& producer(const SymbolicTensor& tensor);
 

@@ -106,6 +106,14 @@ std::vector<Tensor> run(const GraphFunction& function, const std::vector<Tensor>
   return execute(traced.graph, backend, feeds);
 }
 
+Tensor run_one(const std::function<SymbolicTensor(const std::vector<SymbolicTensor>&)>& function,
+               const std::vector<Tensor>& inputs, const RunOptions& options) {
+  std::vector<Tensor> results =
+      run([&](const std::vector<SymbolicTensor>& x) { return std::vector{function(x)}; }, inputs,
+          options);
+  return std::move(results.front());
+}
+
 std::string printed_graph(const GraphFunction& function, const std::vector<TensorType>& inputs,
                           const RunOptions& options) {
   Traced traced = trace(function, inputs, options);

@@ -29,7 +29,7 @@ struct RunOptions {
   int threads = 2;
   /// Compute dtype in whose scope the function is traced; autocast runs with it. Unset: the dtype
   /// of the first floating input.
-  std::optional<DType> compute_dtype;
+  std::optional<DType> compute_dtype = std::nullopt;
   bool simplify = false;
   bool fuse = false;
 };
@@ -38,6 +38,20 @@ struct RunOptions {
 [[nodiscard]] std::vector<Tensor> run(const GraphFunction& function,
                                       const std::vector<Tensor>& inputs,
                                       const RunOptions& options = {});
+
+/// The value of function(inputs), which has one output.
+[[nodiscard]] Tensor run_one(
+    const std::function<SymbolicTensor(const std::vector<SymbolicTensor>&)>& function,
+    const std::vector<Tensor>& inputs, const RunOptions& options = {});
+
+/// The arguments as a vector (an initializer list would copy).
+template <class... Tensors>
+[[nodiscard]] std::vector<Tensor> tensors(Tensors... values) {
+  std::vector<Tensor> list;
+  list.reserve(sizeof...(values));
+  (list.push_back(std::move(values)), ...);
+  return list;
+}
 
 /// The optimised graph of function(inputs) as text.
 [[nodiscard]] std::string printed_graph(const GraphFunction& function,

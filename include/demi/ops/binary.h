@@ -4,9 +4,18 @@
 // over the axes that were broadcast.
 #pragma once
 
+#include <string>
+
 #include <demi/symbolic_tensor.h>
 
 namespace demi::ops {
+
+/// Attributes of broadcast_to and sum_to.
+struct BroadcastAttributes {
+  Shape shape;  ///< of the result
+  friend bool operator==(const BroadcastAttributes&, const BroadcastAttributes&) = default;
+};
+std::string describe(const BroadcastAttributes& attributes);
 
 [[nodiscard]] SymbolicTensor add(const SymbolicTensor& a, const SymbolicTensor& b);
 [[nodiscard]] SymbolicTensor subtract(const SymbolicTensor& a, const SymbolicTensor& b);

@@ -1,4 +1,5 @@
 // Elementwise functions of one value. 16-bit inputs are computed in float32 and rounded once.
+// Integers are accepted where the result is one too: negative, abs, square, sign and relu.
 #pragma once
 
 #include <demi/symbolic_tensor.h>
@@ -10,7 +11,7 @@ namespace demi::ops {
 [[nodiscard]] SymbolicTensor square(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor reciprocal(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor sign(const SymbolicTensor& x);  ///< not differentiable; NaN stays NaN
-/// The functions below are computed in at least float32 (AutocastRule::kFloat32) and give float32.
+/// These four are computed in at least float32 (AutocastRule::kFloat32) and give at least float32.
 [[nodiscard]] SymbolicTensor exp(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor log(const SymbolicTensor& x);
 [[nodiscard]] SymbolicTensor sqrt(const SymbolicTensor& x);
@@ -24,7 +25,14 @@ namespace demi::ops {
 /// x · Phi(x), exact (erf), as Keras' gelu(approximate=False).
 [[nodiscard]] SymbolicTensor gelu(const SymbolicTensor& x);
 
-/// dy where y > 0, else 0; y is relu's output. In IR: relu_backward(dy, y).
+// Their gradients, of two values of one shape: y is the activation's output, x its input.
+/// dy where y > 0, else 0.
 [[nodiscard]] SymbolicTensor relu_backward(const SymbolicTensor& dy, const SymbolicTensor& y);
+/// dy · y · (1 - y).
+[[nodiscard]] SymbolicTensor sigmoid_backward(const SymbolicTensor& dy, const SymbolicTensor& y);
+/// dy · (1 - y²).
+[[nodiscard]] SymbolicTensor tanh_backward(const SymbolicTensor& dy, const SymbolicTensor& y);
+/// dy · (Phi(x) + x · phi(x)).
+[[nodiscard]] SymbolicTensor gelu_backward(const SymbolicTensor& dy, const SymbolicTensor& x);
 
 }  // namespace demi::ops
