@@ -15,7 +15,7 @@ constexpr std::size_t kAlignment = 64;
 
 class HostMemory final : public DeviceMemory {
  public:
-  HostMemory(void* address, std::size_t bytes) : DeviceMemory(address, bytes) {}
+  HostMemory(void* address, std::size_t bytes) : DeviceMemory("cpu", address, bytes) {}
   ~HostMemory() override { std::free(address_); }
 
   void read(void* host, std::size_t offset, std::size_t count) const override {

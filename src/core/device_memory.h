@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace demi {
 
@@ -14,6 +16,8 @@ class DeviceMemory {
   DeviceMemory& operator=(const DeviceMemory&) = delete;
 
   [[nodiscard]] std::size_t bytes() const { return bytes_; }
+  /// Name of the backend whose memory this is: "cpu", "cuda:0".
+  [[nodiscard]] const std::string& device() const { return device_; }
   /// The device address. Only the backend that made it may dereference it.
   [[nodiscard]] void* address() const { return address_; }
 
@@ -22,8 +26,10 @@ class DeviceMemory {
   virtual void write(const void* host, std::size_t offset, std::size_t count) = 0;
 
  protected:
-  DeviceMemory(void* address, std::size_t bytes) : address_(address), bytes_(bytes) {}
+  DeviceMemory(std::string device, void* address, std::size_t bytes)
+      : device_(std::move(device)), address_(address), bytes_(bytes) {}
 
+  std::string device_;
   void* address_;
   std::size_t bytes_;
 };

@@ -19,15 +19,13 @@ bool runs_no_kernel(const ir::Node& node) {
 
 class Planner {
  public:
-  Planner(std::shared_ptr<const ir::Graph> graph, Backend& backend,
-          const std::vector<ir::ValueId>& gradients)
+  Planner(std::shared_ptr<const ir::Graph> graph, Backend& backend)
       : graph_(*graph),
         backend_(backend),
         root_(graph->value_count(), -1),
         buffer_of_(graph->value_count(), -1),
         plan_(std::make_shared<Plan>()) {
     plan_->graph = std::move(graph);
-    for (const ir::ValueId value : gradients) gradient_values_.push_back(value);
   }
 
   std::shared_ptr<const Plan> make() {
@@ -198,13 +196,15 @@ class Planner {
 
   void categorise() {
     for (const Step& step : plan_->steps) {
-      const ir::Node& node = graph_.node(step.node);
-      if (node.scope.phase == ir::Phase::kForward) continue;
-      for (const ir::ValueId input : node.inputs) {
+      const ir::Phase reader = graph_.node(step.node).scope.phase;
+      for (const ir::ValueId input : graph_.node(step.node).inputs) {
         if (!in_arena(root(input))) continue;
         Buffer& buffer = plan_->buffers[static_cast<std::size_t>(buffer_of(input))];
-        if (graph_.producer(buffer.value).scope.phase == ir::Phase::kForward) {
+        const ir::Phase writer = graph_.producer(buffer.value).scope.phase;
+        if (writer == ir::Phase::kForward && reader == ir::Phase::kBackward) {
           buffer.category = Category::kActivation;
+        } else if (writer == ir::Phase::kBackward && reader == ir::Phase::kUpdate) {
+          buffer.category = Category::kGradient;
         }
       }
     }
@@ -212,12 +212,6 @@ class Planner {
       const ir::Node& producer = graph_.producer(buffer.value);
       if (producer.op->name == "cast" && graph_.variable_of(producer.inputs[0])) {
         buffer.category = Category::kComputeCopy;
-      }
-    }
-    for (const ir::ValueId value : gradient_values_) {
-      if (root_[static_cast<std::size_t>(value)] < 0 || !in_arena(root(value))) continue;
-      if (buffer_of(value) >= 0) {
-        plan_->buffers[static_cast<std::size_t>(buffer_of(value))].category = Category::kGradient;
       }
     }
   }
@@ -281,7 +275,6 @@ class Planner {
 
   const ir::Graph& graph_;
   Backend& backend_;
-  std::vector<ir::ValueId> gradient_values_;
   std::vector<ir::ValueId> root_;
   std::vector<int> buffer_of_;  // by root value: index into plan_->buffers
   std::map<ir::ValueId, std::size_t> feed_index_;
@@ -292,9 +285,8 @@ class Planner {
 
 }  // namespace
 
-std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph, Backend& backend,
-                                      const std::vector<ir::ValueId>& gradients) {
-  return Planner(std::move(graph), backend, gradients).make();
+std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph, Backend& backend) {
+  return Planner(std::move(graph), backend).make();
 }
 
 }  // namespace demi::plan

@@ -15,7 +15,7 @@ namespace demi::plan {
 enum class Category {
   kActivation,   ///< forward result kept for the backward half
   kTemporary,    ///< anything else that lives for part of a step
-  kGradient,     ///< gradient of a weight
+  kGradient,     ///< backward result that the update reads
   kComputeCopy,  ///< weight in the compute dtype
 };
 
@@ -93,13 +93,11 @@ struct Plan {
   [[nodiscard]] MemorySummary memory() const;
 };
 
-/// Selects a kernel for each node and an offset for each buffer. `gradients` are the values that
-/// count as weight gradients. Throws std::invalid_argument naming the op, the types and every
+/// Selects a kernel for each node and an offset for each buffer. Throws std::invalid_argument naming the op, the types and every
 /// candidate's reason if no kernel accepts a node.
 /// With DEMI_VERBOSE=1 in the environment every choice and refusal is printed to stderr.
 [[nodiscard]] std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph,
-                                                    Backend& backend,
-                                                    const std::vector<ir::ValueId>& gradients = {});
+                                                    Backend& backend);
 
 /// One line per step (op, kernel, types, layer) and per buffer; for tests and people.
 [[nodiscard]] std::string to_string(const Plan& plan);

@@ -20,6 +20,14 @@ int non_finite_kind(const Tensor& tensor) {
   return kind;
 }
 
+void move_to(Backend& backend, VariableState& variable) {
+  if (variable.storage->device() == backend.name()) return;
+  const Tensor value = variable.read();
+  auto storage = backend.allocate(value.bytes(), "variable " + variable.name);
+  storage->write(value.raw(), 0, value.bytes());
+  variable.storage = std::move(storage);
+}
+
 }  // namespace
 
 void Arena::reserve(std::size_t bytes) {
@@ -33,6 +41,7 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena
     : plan_(std::move(plan)), arena_(std::move(arena)) {
   Backend& backend = arena_->backend();
   arena_->reserve(plan_->arena_bytes());
+  for (const auto& variable : plan_->variables) move_to(backend, *variable);
   constants_ = backend.allocate(plan_->constant_bytes, "constants");
   for (const plan::Constant& constant : plan_->constants) {
     const auto& attributes =

@@ -1,0 +1,246 @@
+#include "src/training/compile.h"
+
+#include <demi/ops/binary.h>
+#include <demi/ops/cast.h>
+#include <demi/ops/reduction.h>
+#include <demi/ops/state.h>
+
+#include "src/core/check.h"
+#include "src/ir/builtin_ops.h"
+#include "src/ir/op_registry.h"
+#include "src/passes/passes.h"
+#include "src/plan/memory_planner.h"
+#include "src/training/trace.h"
+
+namespace demi {
+namespace {
+
+/// The forward half of a step.
+struct Forward {
+  std::vector<SymbolicTensor> outputs;
+  SymbolicTensor loss;                   ///< scalar; empty for kPredict
+  std::vector<SymbolicTensor> reported;  ///< scalars, in the order of StepState's accumulators
+};
+
+SymbolicTensor scalar_constant(ir::Graph& graph, double value, DType dtype) {
+  const ir::NodeId node = graph.add_node(ir::OpRegistry::instance().find("constant"), {},
+                                         ir::ConstantAttributes{value, {}, dtype});
+  return graph.tensor(graph.node(node).outputs[0]);
+}
+
+SymbolicTensor add_feed(ir::Graph& graph, const FeedSpec& feed) {
+  const SymbolicTensor stored = graph.tensor(graph.add_input(feed.name, feed.type));
+  const bool as_stored = feed.scale == 1 && feed.offset == 0;
+  return as_stored ? stored : ops::rescale(stored, feed.scale, feed.offset);
+}
+
+SymbolicTensor mean_of(const SymbolicTensor& values) {
+  const SymbolicTensor wide = is_half(values.dtype()) ? ops::cast(values, float32) : values;
+  return wide.shape().rank() == 0 ? wide : ops::mean(wide);
+}
+
+/// The loss of every output, their weighted sum and the metrics.
+void write_losses(const TrainingSpec& training, const std::vector<SymbolicTensor>& targets,
+                  const std::vector<SymbolicTensor>& penalties, Forward& forward) {
+  std::vector<SymbolicTensor> losses;
+  SymbolicTensor total;
+  const auto add_to_total = [&total](const SymbolicTensor& value) {
+    total = total ? ops::add(total, value) : value;
+  };
+  for (std::size_t i = 0; i < training.losses.size(); ++i) {
+    if (!training.losses[i]) continue;
+    const SymbolicTensor loss = mean_of(training.losses[i](targets[i], forward.outputs[i]));
+    losses.push_back(loss);
+    const double weight = training.loss_weights.empty() ? 1.0 : training.loss_weights[i];
+    add_to_total(weight == 1.0 ? loss : ops::multiply(loss, weight));
+  }
+  for (const SymbolicTensor& penalty : penalties) add_to_total(penalty);
+  DEMI_CHECK(static_cast<bool>(total), "a step that is evaluated needs a loss");
+  forward.loss = total;
+  forward.reported.push_back(total);
+  if (losses.size() > 1) {
+    forward.reported.insert(forward.reported.end(), losses.begin(), losses.end());
+  }
+  for (const ReportedMetric& metric : training.metrics) {
+    forward.reported.push_back(
+        mean_of(metric.function(targets[metric.output], forward.outputs[metric.output])));
+  }
+}
+
+Forward write_forward(ir::Graph& graph, const LayerGraph& model, const StepSpec& spec,
+                      const TrainingSpec* training) {
+  std::vector<SymbolicTensor> inputs, targets;
+  for (const FeedSpec& feed : spec.inputs) inputs.push_back(add_feed(graph, feed));
+  for (const FeedSpec& feed : spec.targets) targets.push_back(add_feed(graph, feed));
+  TracedModel traced = trace_model(model, inputs, {.training = spec.mode == StepMode::kTrain});
+  Forward forward;
+  forward.outputs = std::move(traced.outputs);
+  if (spec.mode != StepMode::kPredict) write_losses(*training, targets, traced.losses, forward);
+  return forward;
+}
+
+/// The backward half and the update.
+void write_training(ir::Graph& graph, const LayerGraph& model, const TrainingSpec& training,
+                    const StepState& state, const SymbolicTensor& loss) {
+  const std::vector<Variable> variables = model.trainable_variables();
+  training.optimizer->build(variables);
+  const SymbolicTensor scaled = training.optimizer->scale_loss(loss);
+  std::vector<std::shared_ptr<VariableState>> states;
+  for (const Variable& variable : variables) states.push_back(variable.state());
+  const std::vector<SymbolicTensor> gradients = passes::differentiate(graph, scaled, states);
+
+  const ir::ScopeGuard scope(graph, {.layer = "", .phase = ir::Phase::kUpdate});
+  std::vector<GradientAndVariable> pairs;
+  for (std::size_t i = 0; i < variables.size(); ++i) pairs.push_back({gradients[i], variables[i]});
+  const UpdateResult update = training.optimizer->apply(pairs, loss);
+  if (update.finite) passes::guard_updates(graph, update.finite);
+  ops::increment(state.steps);
+}
+
+void write_accumulators(ir::Graph& graph, const std::vector<Accumulator>& accumulators,
+                        const std::vector<SymbolicTensor>& values, std::int64_t batch) {
+  const ir::ScopeGuard scope(graph, {.layer = "", .phase = ir::Phase::kUpdate});
+  const SymbolicTensor weight = scalar_constant(graph, static_cast<double>(batch), float64);
+  for (std::size_t i = 0; i < accumulators.size(); ++i) {
+    const Accumulator& sum = accumulators[i];
+    ops::accumulate({sum.total, sum.weight, sum.non_finite}, values[i], weight);
+  }
+}
+
+void optimise(ir::Graph& graph, const Backend& backend) {
+  passes::simplify(graph);
+  passes::fuse(graph, backend.capabilities());
+  passes::simplify(graph);
+  ir::verify(graph);
+}
+
+Variable state_variable(const std::string& name, const Tensor& value) {
+  return Variable(make_variable_state(name, value, VariableRole::kStepState, false));
+}
+
+Accumulator make_accumulator(const std::string& prefix, const std::string& name) {
+  const std::string path = prefix + "/" + name;
+  return {name, state_variable(path + "/total", Tensor::scalar(0.0)),
+          state_variable(path + "/weight", Tensor::scalar(0.0)),
+          state_variable(path + "/non_finite", Tensor::scalar(std::int64_t{0}))};
+}
+
+std::size_t bytes_of(const std::vector<Variable>& variables) {
+  std::size_t bytes = 0;
+  for (const Variable& variable : variables) bytes += variable.state()->type.bytes();
+  return bytes;
+}
+
+}  // namespace
+
+std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
+                                      const TrainingSpec* training, const StepState* state,
+                                      const std::shared_ptr<runtime::Arena>& arena) {
+  const auto graph = ir::Graph::create();
+  const ir::TraceScope trace(graph);
+  if (state != nullptr) graph->randomness = {spec.seed, state->steps.state()};
+
+  const Forward forward = write_forward(*graph, model, spec, training);
+  passes::use_logits(*graph);
+  passes::autocast(*graph);
+  const std::int64_t batch = spec.inputs.at(0).type.shape[0];
+  if (spec.mode == StepMode::kPredict) {
+    for (std::size_t i = 0; i < forward.outputs.size(); ++i) {
+      graph->add_output(model.outputs[i].name, forward.outputs[i].value());
+    }
+  } else {
+    const bool training_step = spec.mode == StepMode::kTrain;
+    if (training_step) write_training(*graph, model, *training, *state, forward.loss);
+    write_accumulators(*graph, training_step ? state->train : state->evaluate, forward.reported,
+                       batch);
+  }
+  optimise(*graph, arena->backend());
+  return std::make_shared<Program>(spec, plan::make_plan(graph, arena->backend()), arena);
+}
+
+Program::Program(StepSpec spec, std::shared_ptr<const plan::Plan> plan,
+                 std::shared_ptr<runtime::Arena> arena)
+    : spec_(std::move(spec)), executor_(std::move(plan), std::move(arena), kBuffers) {}
+
+double Accumulator::mean() const {
+  const double samples = weight.value().item();
+  return samples > 0 ? total.value().item() / samples : 0;
+}
+
+void Accumulator::reset() const {
+  total.assign(Tensor::scalar(0.0));
+  weight.assign(Tensor::scalar(0.0));
+  non_finite.assign(Tensor::scalar(std::int64_t{0}));
+}
+
+StepState make_step_state(const TrainingSpec& spec) {
+  std::vector<std::string> names = {"loss"};
+  std::vector<std::string> per_output;
+  for (std::size_t i = 0; i < spec.losses.size(); ++i) {
+    if (spec.losses[i]) per_output.push_back(spec.loss_names.at(i));
+  }
+  if (per_output.size() > 1) names.insert(names.end(), per_output.begin(), per_output.end());
+  for (const ReportedMetric& metric : spec.metrics) names.push_back(metric.name);
+
+  StepState state;
+  state.steps = state_variable("steps", Tensor::scalar(std::int64_t{0}));
+  for (const std::string& name : names) {
+    state.train.push_back(make_accumulator("train", name));
+    state.evaluate.push_back(make_accumulator("evaluate", name));
+  }
+  return state;
+}
+
+PlannedBytes planned_bytes(const LayerGraph& model, const Program& program,
+                           const Optimizer* optimizer) {
+  const plan::MemorySummary memory = program.plan().memory();
+  PlannedBytes planned;
+  planned.activations = memory.activations;
+  planned.compute_copies = memory.compute_copies;
+  planned.gradients = memory.gradients;
+  planned.temporaries = memory.temporaries;
+  planned.workspace = memory.workspace;
+  planned.arena = memory.arena;
+  planned.weights = bytes_of(model.variables());
+  planned.optimizer = optimizer == nullptr ? 0 : bytes_of(optimizer->variables());
+  planned.input_buffers = Program::kBuffers * memory.feeds;
+  planned.total = planned.weights + planned.optimizer + planned.arena + planned.input_buffers +
+                  memory.constants;
+  return planned;
+}
+
+std::map<std::string, std::size_t> planned_activation_bytes(const LayerGraph& model,
+                                                            std::int64_t batch_size) {
+  const auto graph = ir::Graph::create();
+  const ir::TraceScope trace(graph);
+  graph->randomness.counter =
+      make_variable_state("steps", Tensor::scalar(std::int64_t{0}), VariableRole::kStepState);
+  std::vector<SymbolicTensor> inputs;
+  for (const LayerGraph::Input& input : model.inputs) {
+    TensorType type = model.type(input.value);
+    type.shape.set(0, batch_size);
+    inputs.push_back(graph->tensor(graph->add_input(input.name, type)));
+  }
+  const TracedModel traced = trace_model(model, inputs, {.training = true});
+  passes::autocast(*graph);
+  std::vector<passes::Seed> seeds;
+  for (const SymbolicTensor& output : traced.outputs) {
+    if (!is_floating(output.dtype())) continue;
+    const TensorType type{output.shape(), output.dtype()};
+    seeds.push_back({output, graph->tensor(graph->add_input("gradient", type))});
+  }
+  std::vector<SymbolicTensor> weights;
+  for (const Variable& variable : model.trainable_variables()) weights.push_back(variable);
+  for (const SymbolicTensor& gradient : passes::differentiate(*graph, seeds, weights)) {
+    if (gradient) graph->add_output("gradient", gradient.value());
+  }
+  const auto backend = make_cpu_backend(1);
+  optimise(*graph, *backend);
+  std::map<std::string, std::size_t> bytes;
+  for (const plan::Buffer& buffer : plan::make_plan(graph, *backend)->buffers) {
+    if (buffer.category == plan::Category::kActivation) bytes[buffer.layer] += buffer.bytes;
+  }
+  return bytes;
+}
+
+}  // namespace demi
