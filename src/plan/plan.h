@@ -93,9 +93,9 @@ struct Plan {
   [[nodiscard]] MemorySummary memory() const;
 };
 
-/// Selects a kernel for each node and an offset for each buffer. Throws std::invalid_argument naming the op, the types and every
-/// candidate's reason if no kernel accepts a node.
-/// With DEMI_VERBOSE=1 in the environment every choice and refusal is printed to stderr.
+/// Selects a kernel for each node and an offset for each buffer. Throws std::invalid_argument
+/// naming the op, the types and every candidate's reason if no kernel accepts a node. With
+/// DEMI_VERBOSE=1 in the environment every choice and refusal is printed to stderr.
 [[nodiscard]] std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph,
                                                     Backend& backend);
 

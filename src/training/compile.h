@@ -48,8 +48,8 @@ struct ReportedMetric {
 
 /// What Model::compile was given.
 struct TrainingSpec {
-  std::vector<LossSpec> losses;      ///< one per model output; an empty one is not trained on
-  std::vector<double> loss_weights;  ///< empty: all 1
+  std::vector<LossSpec> losses;         ///< one per model output; an empty one is not trained on
+  std::vector<double> loss_weights;     ///< empty: all 1
   std::vector<std::string> loss_names;  ///< one per output, reported when several are trained on
   std::vector<ReportedMetric> metrics;
   std::shared_ptr<Optimizer> optimizer;

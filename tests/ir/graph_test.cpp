@@ -16,7 +16,9 @@ namespace {
 
 using demi::testing::message_of;
 
-const OpDef& op(const char* name) { return OpRegistry::instance().find(name); }
+const OpDef& op(const char* name) {
+  return OpRegistry::instance().find(name);
+}
 
 TEST(Graph, PrintsOneNodeALine) {
   const auto graph = Graph::create();
@@ -96,7 +98,9 @@ TEST(Emit, RefusesValuesOfTwoGraphsAndAbsentOnes) {
   const auto one = Graph::create(), two = Graph::create();
   const SymbolicTensor a = one->tensor(one->add_input("a", {{2}, float32}));
   const SymbolicTensor b = two->tensor(two->add_input("b", {{2}, float32}));
-  EXPECT_THAT(message_of<std::invalid_argument>([&] { emit("cast", {a, b}); }),
+  EXPECT_THAT(message_of<std::invalid_argument>([&] {
+                emit("cast", {a, b});
+              }),
               ::testing::HasSubstr("[cast] expected inputs of one graph"));
   EXPECT_THAT(message_of<std::invalid_argument>([&] { emit("cast", {SymbolicTensor()}); }),
               ::testing::HasSubstr("Received: an empty SymbolicTensor"));

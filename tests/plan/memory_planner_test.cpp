@@ -35,8 +35,8 @@ TEST(MemoryPlanner, KeepsBuffersApartWhoseLivesTouch) {
 
 TEST(MemoryPlanner, FillsTheSmallestGapThatFits) {
   // 256 and 192 bytes die at step 1 below and between two that live on; 128 fits both gaps.
-  const std::vector<Lifetime> buffers = {{1024, 0, 9}, {256, 0, 1}, {512, 0, 9},
-                                         {192, 0, 1},  {128, 2, 3}};
+  const std::vector<Lifetime> buffers = {
+      {1024, 0, 9}, {256, 0, 1}, {512, 0, 9}, {192, 0, 1}, {128, 2, 3}};
   const Assignment assignment = assign_offsets(buffers);
   expect_disjoint(buffers, assignment);
   EXPECT_EQ(assignment.total_bytes, 1024u + 256 + 512 + 192);
