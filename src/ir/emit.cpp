@@ -53,18 +53,22 @@ Variable::operator SymbolicTensor() const {
 
 namespace ir {
 
+const TensorType& type_of(std::string_view name, const SymbolicTensor& tensor) {
+  if (!tensor) {
+    internal::fail_argument(name, "expected a value. Received: an empty SymbolicTensor.");
+  }
+  return tensor.graph()->type(tensor.value());
+}
+
 std::vector<SymbolicTensor> emit_all(std::string_view name, std::vector<SymbolicTensor> inputs,
                                      Attributes attributes) {
-  const std::string where(name);
-  if (inputs.empty())
-    internal::fail_argument(where, "expected at least one input. Received: none.");
+  if (inputs.empty()) internal::fail_argument(name, "expected at least one input. Received: none.");
   std::vector<ValueId> ids;
   ids.reserve(inputs.size());
   for (const SymbolicTensor& input : inputs) {
-    if (!input)
-      internal::fail_argument(where, "expected a value. Received: an empty SymbolicTensor.");
+    static_cast<void>(type_of(name, input));
     if (input.graph() != inputs[0].graph()) {
-      internal::fail_argument(where,
+      internal::fail_argument(name,
                               "expected inputs of one graph. Received: values of two graphs "
                               "(were they made on different threads?).");
     }

@@ -21,6 +21,9 @@ SymbolicTensor emit(std::string_view name, std::vector<SymbolicTensor> inputs,
 SymbolicTensor emit_constant(const SymbolicTensor& beside, double value, DType dtype,
                              const Shape& shape = {});
 
+/// The type of an argument of op `name`. Throws std::invalid_argument "[name] …" for an empty one.
+[[nodiscard]] const TensorType& type_of(std::string_view name, const SymbolicTensor& tensor);
+
 /// The node that produces `tensor`.
 [[nodiscard]] const Node& producer(const SymbolicTensor& tensor);
 
