@@ -50,8 +50,9 @@ struct Pool2DOptions {
 struct Pool2DAttributes {
   std::array<std::int64_t, 2> pool_size = {2, 2};
   std::array<std::int64_t, 2> strides = {2, 2};
-  Padding2D padding;
-  /// Set by the fuse pass: relu is applied to the pooled value (max_pool2d).
+  Padding2D padding = {};
+  /// Set by the fuse pass: relu is applied to the pooled value (max_pool2d); max_pool2d_backward
+  /// then takes y as input 2 and passes dy on where y > 0.
   bool relu = false;
   /// Backward ops: the spatial extents of x, which do not follow from those of dy.
   std::array<std::int64_t, 2> image_size = {0, 0};
@@ -60,13 +61,15 @@ struct Pool2DAttributes {
 std::string describe(const Pool2DAttributes& attributes);
 
 /// Maximum over each window. x [n, h, w, c] -> {y [n, oh, ow, c], index uint8[n, oh, ow, c]}; index
-/// is the position of the first maximum in its window, row-major, kh · pool width + kw; a NaN counts
-/// as the maximum. Padding never wins. Throws std::invalid_argument for windows of more than 255
-/// elements or that do not fit.
+/// is the position of the first maximum in its window, row-major, kh · pool width + kw; a NaN
+/// counts as the maximum. Padding never wins. Throws std::invalid_argument for windows of more than
+/// 255 elements or that do not fit.
 [[nodiscard]] std::pair<SymbolicTensor, SymbolicTensor> max_pool2d(const SymbolicTensor& x,
                                                                    const Pool2DOptions& = {});
 
 /// Sends dy to the position each maximum came from (summing where windows overlap), zero elsewhere.
+/// attributes.image_size gives the result's extents. Throws std::invalid_argument unless dy and
+/// index have the shape that the pooling of such an image has.
 [[nodiscard]] SymbolicTensor max_pool2d_backward(const SymbolicTensor& dy,
                                                  const SymbolicTensor& index,
                                                  const Pool2DAttributes& attributes);
@@ -75,6 +78,7 @@ std::string describe(const Pool2DAttributes& attributes);
 /// accumulation. x [n, h, w, c] -> [n, oh, ow, c].
 [[nodiscard]] SymbolicTensor average_pool2d(const SymbolicTensor& x, const Pool2DOptions& = {});
 
+/// Spreads dy evenly over the elements that each mean was taken of.
 [[nodiscard]] SymbolicTensor average_pool2d_backward(const SymbolicTensor& dy,
                                                      const Pool2DAttributes& attributes);
 
