@@ -19,10 +19,14 @@ struct Conv2DOptions {
   std::int64_t groups = 1;
 };
 
-/// Attributes of conv2d, conv2d_backward_input and conv2d_backward_filter.
+/// Attributes of conv2d, conv2d_backward_input, conv2d_backward_filter and of the latter two's
+/// forms for a pooled gradient, which are not written by hand:
+///   conv2d_backward_input_pooled(filter, dy, index), conv2d_backward_filter_pooled(x, dy, index)
+/// are the backward ops of max_pool2d_backward(dy, index), with has_pool and the pooling's geometry
+/// set; kernels skip the zeros where they can.
 struct Conv2DAttributes {
   std::array<std::int64_t, 2> strides = {1, 1};
-  Padding2D padding;
+  Padding2D padding = {};
   std::array<std::int64_t, 2> dilation_rate = {1, 1};
   std::int64_t groups = 1;
   /// Set by the fuse pass (conv2d only): input 2 is a bias [co]; then the activation; then, if
@@ -30,9 +34,9 @@ struct Conv2DAttributes {
   bool has_bias = false;
   Activation activation = Activation::kNone;
   bool has_pool = false;
-  Pool2DAttributes pool;
-  /// conv2d_backward_input: the spatial extents of x; conv2d_backward_filter: of the filter. They do
-  /// not follow from the other shapes.
+  Pool2DAttributes pool = {};
+  /// conv2d_backward_input: the spatial extents of x; conv2d_backward_filter: of the filter. They
+  /// do not follow from the other shapes.
   std::array<std::int64_t, 2> result_size = {0, 0};
   friend bool operator==(const Conv2DAttributes&, const Conv2DAttributes&) = default;
 };
@@ -45,12 +49,12 @@ std::string describe(const Conv2DAttributes& attributes);
 [[nodiscard]] SymbolicTensor conv2d(const SymbolicTensor& x, const SymbolicTensor& filter,
                                     const Conv2DOptions& options = {});
 
-/// d loss / d x from dy [n, oh, ow, co] and the filter; `like` gives x's shape.
+/// d loss / d x [n, h, w, ci] from dy [n, oh, ow, co] and the filter; result_size is {h, w}.
 [[nodiscard]] SymbolicTensor conv2d_backward_input(const SymbolicTensor& dy,
                                                    const SymbolicTensor& filter,
                                                    const Conv2DAttributes& attributes);
 
-/// d loss / d filter [kh, kw, ci / groups, co] from x and dy.
+/// d loss / d filter [kh, kw, ci / groups, co] from x and dy; result_size is {kh, kw}.
 [[nodiscard]] SymbolicTensor conv2d_backward_filter(const SymbolicTensor& x,
                                                     const SymbolicTensor& dy,
                                                     const Conv2DAttributes& attributes);
