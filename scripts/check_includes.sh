@@ -72,10 +72,13 @@ check_kernels kernels 1 'kernels/(cpu|cuda)/[a-z_]*\.h' "$cuda"
 check_kernels kernels/cpu 9 'kernels/cpu/.*' "$cuda"
 check_kernels kernels/cuda 9 'kernels/cuda/.*' "$none"
 
-# Public headers stand alone; programs and benchmarks use nothing else of demi.
+# Public headers stand alone; programs and benchmarks use nothing else of demi, except that
+# benchmarks/ops times single kernels.
 check include 9 h "$none" "$libraries|$cuda"
 check models 9 "$code" 'models/.*' "$cuda"
-check benchmarks 9 "$code" 'benchmarks/.*|models/.*' "$cuda"
+check benchmarks 1 "$code" 'benchmarks/.*|models/.*' "$cuda"
+check benchmarks/models 9 "$code" 'benchmarks/.*|models/.*' "$cuda"
+check benchmarks/ops 9 "$code" "benchmarks/.*|kernels/.*|$core" "$cuda"
 
 # Headers stay cheap to include.
 check src 9 h '.*' "$libraries"
