@@ -6,8 +6,8 @@
 namespace demi {
 
 /// Bytes of one training step by what they are for. The categories inside the arena are each a peak
-/// over the step, so where they take turns in one place they add up to more than `arena`; `total` is
-/// what the process allocates: arena, weights, optimizer, constants and input buffers.
+/// over the step, so where they take turns in one place they add up to more than `arena`; `total`
+/// is what the process allocates: arena, weights, optimizer, constants and input buffers.
 struct PlannedBytes {
   std::size_t activations = 0;     ///< forward results kept for the backward half
   std::size_t weights = 0;         ///< all variables of the model's layers

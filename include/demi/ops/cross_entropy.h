@@ -16,11 +16,11 @@ struct CrossEntropyAttributes {
 std::string describe(const CrossEntropyAttributes& attributes);
 
 /// labels: integers [n, ...] (or [n, ..., 1]) in [0, classes); scores [n, ..., classes] -> float32
-/// [n, ...]. Labels are never converted to a floating dtype. A label out of range makes its loss NaN
-/// and raises the training error (the data set checks labels before training).
-/// IR: sparse_cross_entropy(scores, labels). From logits: loss = logsumexp(z) - z[label], its
-/// gradient softmax(z) - onehot(label). The fuse pass turns probabilities that come straight from a
-/// softmax into logits.
+/// [n, ...]. Labels are never converted to a floating dtype. A label out of range makes its loss
+/// NaN and raises the training error (the data set checks labels before training). IR:
+/// sparse_cross_entropy(scores, labels). From logits: loss = logsumexp(z) - z[label], its gradient
+/// softmax(z) - onehot(label). The fuse pass turns probabilities that come straight from a softmax
+/// into logits.
 [[nodiscard]] SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
                                                              const SymbolicTensor& scores,
                                                              bool from_logits = false);

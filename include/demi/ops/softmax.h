@@ -13,8 +13,8 @@ struct SoftmaxAttributes {
 };
 std::string describe(const SoftmaxAttributes& attributes);
 
-/// exp(x - max) / sum(exp(x - max)); AutocastRule::kFloat32, so the result is at least float32. A row
-/// of -inf gives zeros; a NaN makes its row NaN.
+/// exp(x - max) / sum(exp(x - max)); AutocastRule::kFloat32, so the result is at least float32. A
+/// row of -inf gives zeros; a NaN makes its row NaN.
 [[nodiscard]] SymbolicTensor softmax(const SymbolicTensor& x, int axis = -1);
 /// x - max - log(sum(exp(x - max))).
 [[nodiscard]] SymbolicTensor log_softmax(const SymbolicTensor& x, int axis = -1);
