@@ -32,7 +32,7 @@ std::vector<ir::Overwrite> overwrites_of(const ir::OpDef& op, const Attributes& 
 }  // namespace
 
 std::vector<Tensor> run_kernel(std::string_view name, const Attributes& attributes,
-                               const std::vector<const Tensor*>& inputs, RunOptions options) {
+                               const std::vector<const Tensor*>& inputs, KernelOptions options) {
   const ir::OpDef& op = ir::OpRegistry::instance().find(name);
   const std::vector<TensorType> input_types = types_of(inputs);
   std::vector<TensorType> output_types = op.infer({input_types, attributes});

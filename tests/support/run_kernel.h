@@ -11,7 +11,7 @@
 
 namespace demi::testing {
 
-struct RunOptions {
+struct KernelOptions {
   int threads = 2;
   /// Stores output 0 in another dtype than the op infers.
   std::optional<DType> store = std::nullopt;
@@ -22,6 +22,6 @@ struct RunOptions {
 /// accepts.
 [[nodiscard]] std::vector<Tensor> run_kernel(std::string_view op, const Attributes& attributes,
                                              const std::vector<const Tensor*>& inputs,
-                                             RunOptions options = {});
+                                             KernelOptions options = {});
 
 }  // namespace demi::testing

@@ -8,8 +8,9 @@
 namespace demi::ops {
 
 struct CrossEntropyAttributes {
-  /// The scores are logits; otherwise they are probabilities and are clipped to [1e-7, 1 - 1e-7] in
-  /// float32 (dense and binary are first divided by their sum as in Keras where that applies).
+  /// The scores are logits; otherwise they are probabilities. As in Keras those of a row are
+  /// divided by their sum (not in the binary loss), then clipped to [1e-7, 1 - 1e-7] in float32;
+  /// where that changes one, no gradient passes.
   bool from_logits = false;
   friend bool operator==(const CrossEntropyAttributes&, const CrossEntropyAttributes&) = default;
 };

@@ -1,0 +1,148 @@
+#include <demi/ops/cross_entropy.h>
+
+#include <fmt/format.h>
+
+#include <demi/ops/cast.h>
+
+#include "src/ir/emit.h"
+#include "src/ir/op_registry.h"
+#include "src/ops/refuse.h"
+
+namespace demi {
+namespace ops {
+
+std::string describe(const CrossEntropyAttributes& attributes) {
+  return fmt::format("from_logits={}", attributes.from_logits);
+}
+
+SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
+                                               const SymbolicTensor& scores, bool from_logits) {
+  return ir::emit("sparse_cross_entropy", {scores, labels}, CrossEntropyAttributes{from_logits});
+}
+
+SymbolicTensor categorical_crossentropy(const SymbolicTensor& targets, const SymbolicTensor& scores,
+                                        bool from_logits) {
+  return ir::emit("cross_entropy", {scores, targets}, CrossEntropyAttributes{from_logits});
+}
+
+}  // namespace ops
+
+namespace ir {
+namespace {
+
+using ops::CrossEntropyAttributes;
+
+/// Whether the extents agree; an unknown one agrees with any.
+bool compatible(const Shape& a, const Shape& b) {
+  if (a.rank() != b.rank()) return false;
+  for (int axis = 0; axis < a.rank(); ++axis) {
+    if (a[axis] != b[axis] && a[axis] != Shape::kUnknown && b[axis] != Shape::kUnknown)
+      return false;
+  }
+  return true;
+}
+
+Shape without_last(const Shape& shape) {
+  return Shape(shape.dims().first(shape.dims().size() - 1));
+}
+
+/// Checks scores and targets, which are the last two inputs of forward and backward ops alike.
+/// Returns the shape of the loss.
+Shape check_sparse(const char* op, const InferContext& context) {
+  const TensorType& scores = context.inputs[context.inputs.size() - 2];
+  const TensorType& labels = context.inputs[context.inputs.size() - 1];
+  constexpr const char* kExpected = "scores [n, ..., classes] and integer labels [n, ...]";
+  const bool integers = labels.dtype == DType::kInt32 || labels.dtype == DType::kInt64 ||
+                        labels.dtype == DType::kUint8;
+  if (!is_floating(scores.dtype) || scores.shape.rank() < 1 || !integers) {
+    refuse(op, kExpected, context.inputs);
+  }
+  const Shape loss = without_last(scores.shape);
+  const bool column = labels.shape.rank() == scores.shape.rank() && labels.shape[-1] == 1;
+  if (!compatible(loss, column ? without_last(labels.shape) : labels.shape)) {
+    refuse(op, kExpected, context.inputs);
+  }
+  return loss;
+}
+
+Shape check_dense(const char* op, const InferContext& context) {
+  const TensorType& scores = context.inputs[context.inputs.size() - 2];
+  const TensorType& targets = context.inputs[context.inputs.size() - 1];
+  if (!is_floating(scores.dtype) || scores.shape.rank() < 1 ||
+      !compatible(scores.shape, targets.shape)) {
+    refuse(op, "scores [n, ..., classes] and targets of the same shape", context.inputs);
+  }
+  return without_last(scores.shape);
+}
+
+Shape check_binary(const char* op, const InferContext& context) {
+  const TensorType& scores = context.inputs[context.inputs.size() - 2];
+  const TensorType& targets = context.inputs[context.inputs.size() - 1];
+  if (!is_floating(scores.dtype) || !compatible(scores.shape, targets.shape)) {
+    refuse(op, "scores and targets of one shape", context.inputs);
+  }
+  return scores.shape;
+}
+
+using Check = Shape (*)(const char* op, const InferContext& context);
+
+template <const char* kName, Check kCheck>
+std::vector<TensorType> infer_loss(const InferContext& context) {
+  return {{kCheck(kName, context), accumulation_dtype(context.inputs[0].dtype)}};
+}
+
+/// Inputs: dloss, scores, targets.
+template <const char* kName, Check kCheck>
+std::vector<TensorType> infer_backward(const InferContext& context) {
+  const Shape loss = kCheck(kName, context);
+  const TensorType& dloss = context.inputs[0];
+  const TensorType& scores = context.inputs[1];
+  if (!is_floating(dloss.dtype) || !compatible(loss, dloss.shape)) {
+    refuse(kName, "the gradient of the loss, scores and targets", context.inputs);
+  }
+  return {{scores.shape, accumulation_dtype(scores.dtype)}};
+}
+
+template <const char* kBackward>
+std::vector<SymbolicTensor> gradient(const GradientContext& context) {
+  const SymbolicTensor& dloss = context.output_gradients[0];
+  const SymbolicTensor& scores = context.inputs[0];
+  const SymbolicTensor& targets = context.inputs[1];
+  std::vector<SymbolicTensor> gradients(2);
+  if (context.needed[0]) {
+    const SymbolicTensor dscores = emit(kBackward, {dloss, scores, targets}, context.attributes);
+    gradients[0] = ops::cast(dscores, scores.dtype());
+  }
+  return gradients;
+}
+
+template <const char* kName, const char* kBackward, Check kCheck>
+void add_loss(OpRegistry& registry) {
+  registry.add({.name = kName,
+                .infer = infer_loss<kName, kCheck>,
+                .autocast = AutocastRule::kFloat32,
+                .gradient = gradient<kBackward>});
+  registry.add({.name = kBackward,
+                .infer = infer_backward<kBackward, kCheck>,
+                .autocast = AutocastRule::kFloat32,
+                .reusable_inputs = {1},
+                .store = StoreRule::kAnyFloating});
+}
+
+constexpr char kSparse[] = "sparse_cross_entropy";
+constexpr char kSparseBackward[] = "sparse_cross_entropy_backward";
+constexpr char kDense[] = "cross_entropy";
+constexpr char kDenseBackward[] = "cross_entropy_backward";
+constexpr char kBinary[] = "binary_cross_entropy";
+constexpr char kBinaryBackward[] = "binary_cross_entropy_backward";
+
+}  // namespace
+
+void register_cross_entropy_ops(OpRegistry& registry) {
+  add_loss<kSparse, kSparseBackward, check_sparse>(registry);
+  add_loss<kDense, kDenseBackward, check_dense>(registry);
+  add_loss<kBinary, kBinaryBackward, check_binary>(registry);
+}
+
+}  // namespace ir
+}  // namespace demi
