@@ -1,13 +1,13 @@
 #include "kernels/cpu/reduce.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/ranges.h"
+#include "kernels/cpu/reduction_layout.h"
 #include "src/core/check.h"
 
 namespace demi::cpu {
@@ -24,78 +24,6 @@ namespace {
 constexpr std::int64_t kSegment = 32768;  // elements
 constexpr std::int64_t kBlock = 512;      // elements converted or accumulated at a time
 constexpr std::int64_t kWide = 256;       // what narrow rows are joined to
-
-/// A list of axes, outermost first.
-struct Axes {
-  int rank = 0;
-  std::array<std::int64_t, Shape::kMaxRank> extent{};
-  std::array<std::int64_t, Shape::kMaxRank> stride{};
-
-  void push_front(std::int64_t n, std::int64_t step) {
-    for (int i = rank++; i > 0; --i) {
-      extent[static_cast<std::size_t>(i)] = extent[static_cast<std::size_t>(i - 1)];
-      stride[static_cast<std::size_t>(i)] = stride[static_cast<std::size_t>(i - 1)];
-    }
-    extent[0] = n;
-    stride[0] = step;
-  }
-  [[nodiscard]] std::int64_t count() const {
-    std::int64_t product = 1;
-    for (int i = 0; i < rank; ++i) product *= extent[static_cast<std::size_t>(i)];
-    return product;
-  }
-  /// Offset of the index-th combination of positions, in row-major order.
-  [[nodiscard]] std::int64_t offset(std::int64_t index) const {
-    if (rank == 0) return 0;
-    std::int64_t sum = 0;
-    for (int i = rank - 1; i > 0; --i) {
-      const auto k = static_cast<std::size_t>(i);
-      sum += index % extent[k] * stride[k];
-      index /= extent[k];
-    }
-    return sum + index * stride[0];
-  }
-};
-
-struct Layout {
-  Axes kept, reduced;      ///< without the innermost axis
-  std::int64_t inner = 1;  ///< extent of the innermost axis
-  bool inner_kept = true;
-  std::int64_t outputs = 1;        ///< elements of the result
-  std::int64_t reduced_count = 1;  ///< elements behind each of them
-};
-
-Layout make_layout(const Shape& shape, AxisSet axes) {
-  struct Group {
-    std::int64_t extent;
-    bool reduced;
-  };
-  std::array<Group, Shape::kMaxRank> groups;
-  int count = 0;
-  Layout layout;
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    const bool reduced = axes.test(static_cast<std::size_t>(axis));
-    (reduced ? layout.reduced_count : layout.outputs) *= shape[axis];
-    if (shape[axis] == 1) continue;
-    if (count > 0 && groups[static_cast<std::size_t>(count - 1)].reduced == reduced) {
-      groups[static_cast<std::size_t>(count - 1)].extent *= shape[axis];
-    } else {
-      groups[static_cast<std::size_t>(count++)] = {shape[axis], reduced};
-    }
-  }
-  std::int64_t stride = 1;
-  for (int i = count - 1; i >= 0; --i) {
-    const Group& group = groups[static_cast<std::size_t>(i)];
-    if (i == count - 1) {
-      layout.inner = group.extent;
-      layout.inner_kept = !group.reduced;
-    } else {
-      (group.reduced ? layout.reduced : layout.kept).push_front(group.extent, stride);
-    }
-    stride *= group.extent;
-  }
-  return layout;
-}
 
 struct Sum {
   template <class C>
@@ -165,7 +93,7 @@ void accumulate(C* into, const C* x, std::int64_t n) {
 template <class Op, class C, class Result>
 class ReductionKernel : public Kernel {
  public:
-  ReductionKernel(std::string name, const Layout& layout, const TensorType& x, bool mean,
+  ReductionKernel(std::string name, const ReductionLayout& layout, const TensorType& x, bool mean,
                   DType result, std::int64_t segments, ThreadPool& pool)
       : Kernel(std::move(name), segments > 1 ? static_cast<std::size_t>(segments * layout.outputs) *
                                                    sizeof(Partial<C>)
@@ -202,7 +130,6 @@ class ReductionKernel : public Kernel {
     }
   }
 
-  /// Stores the finished results of outputs [first, first + n), n ≤ kBlock.
   void store(const KernelArguments& arguments, std::int64_t first, std::int64_t n,
              const Result* results) const {
     store_(results, arguments.output<char>(0) + first * result_size_, n);
@@ -223,7 +150,7 @@ class ReductionKernel : public Kernel {
     store(arguments, first, n, results);
   }
 
-  const Layout layout_;
+  const ReductionLayout layout_;
   const Source<C> source_;
   const std::int64_t segments_;
   const std::int64_t divisor_;
@@ -258,13 +185,14 @@ class ReductionKernel : public Kernel {
 template <class Op, class C, class Result>
 class RowsKernel final : public ReductionKernel<Op, C, Result> {
  public:
-  RowsKernel(const Layout& layout, const TensorType& x, bool mean, DType result, ThreadPool& pool)
+  RowsKernel(const ReductionLayout& layout, const TensorType& x, bool mean, DType result,
+             ThreadPool& pool)
       : ReductionKernel<Op, C, Result>("rows", layout, x, mean, result,
                                        (layout.reduced_count + kSegment - 1) / kSegment, pool) {}
 
  private:
   void reduce(const KernelArguments& arguments) override {
-    const Layout& layout = this->layout_;
+    const ReductionLayout& layout = this->layout_;
     const std::int64_t outputs_at_once =
         std::clamp<std::int64_t>(kSegment / layout.reduced_count, 1, kBlock);
     const std::int64_t groups = (layout.outputs + outputs_at_once - 1) / outputs_at_once;
@@ -308,22 +236,22 @@ class RowsKernel final : public ReductionKernel<Op, C, Result> {
 template <class Op, class C, class Result>
 class ColumnsKernel final : public ReductionKernel<Op, C, Result> {
  public:
-  ColumnsKernel(const Layout& layout, const TensorType& x, bool mean, DType result,
+  ColumnsKernel(const ReductionLayout& layout, const TensorType& x, bool mean, DType result,
                 ThreadPool& pool)
       : ReductionKernel<Op, C, Result>(
             "columns", layout, x, mean, result,
             (layout.reduced_count + rows_of_segment(layout) - 1) / rows_of_segment(layout), pool) {}
 
  private:
-  static std::int64_t columns_at_once(const Layout& layout) {
+  static std::int64_t columns_at_once(const ReductionLayout& layout) {
     return std::min(layout.inner, kBlock);
   }
-  static std::int64_t rows_of_segment(const Layout& layout) {
+  static std::int64_t rows_of_segment(const ReductionLayout& layout) {
     return kSegment / std::max<std::int64_t>(columns_at_once(layout), 1);
   }
 
   void reduce(const KernelArguments& arguments) override {
-    const Layout& layout = this->layout_;
+    const ReductionLayout& layout = this->layout_;
     const std::int64_t columns = columns_at_once(layout);
     const std::int64_t column_blocks = (layout.inner + columns - 1) / columns;
     const std::int64_t tiles = layout.kept.count() * column_blocks;
@@ -350,7 +278,7 @@ class ColumnsKernel final : public ReductionKernel<Op, C, Result> {
   /// Accumulates rows [begin, end) of `columns` elements each.
   void reduce_rows(const void* x, std::int64_t base, std::int64_t columns, std::int64_t begin,
                    std::int64_t end, C* sums) const {
-    const Layout& layout = this->layout_;
+    const ReductionLayout& layout = this->layout_;
     // Rows are joined only where they are whole, so that they follow each other without gaps.
     const std::int64_t joined =
         columns == layout.inner ? std::max<std::int64_t>(1, kWide / columns) : 1;
@@ -374,7 +302,7 @@ class ColumnsKernel final : public ReductionKernel<Op, C, Result> {
 template <class Op, class C, class Result>
 std::unique_ptr<Kernel> make(const TensorType& x, AxisSet axes, bool mean, DType result,
                              ThreadPool& pool) {
-  const Layout layout = make_layout(x.shape, axes);
+  const ReductionLayout layout = reduction_layout(x.shape, axes);
   if (layout.inner_kept) {
     return std::make_unique<ColumnsKernel<Op, C, Result>>(layout, x, mean, result, pool);
   }

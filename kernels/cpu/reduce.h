@@ -1,18 +1,15 @@
 // Sums, means and maxima over axes: shared by the families reduction and binary (sum_to).
 #pragma once
 
-#include <bitset>
 #include <memory>
 
+#include "kernels/cpu/reduction_layout.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/kernel.h"
 
 namespace demi::cpu {
 
 enum class Reduction { kSum, kMean, kMax };
-
-/// Bit i: axis i is reduced.
-using AxisSet = std::bitset<Shape::kMaxRank>;
 
 /// A kernel from input 0, of type `x`, to output 0, which holds the reductions over `axes` in
 /// row-major order of the other axes, as `result`. Accumulates in float (double for float64, int64
