@@ -3,6 +3,7 @@
 // the dense computation, so their share of the floor may pass 1: they skip zeros.
 #include <benchmark/benchmark.h>
 
+#include <cstring>
 #include <string>
 
 #include "benchmarks/ops/fma_floor.h"
@@ -66,6 +67,36 @@ void backward_filter(benchmark::State& state, const Conv2DProblem& p) {
   });
 }
 
+/// Half of a gradient, as a ReLU before the pooling leaves it, is zero.
+void clear_half(const Operand& g, std::int64_t count, DType dtype) {
+  std::uint32_t random = 7;
+  const std::size_t size = size_of(dtype);
+  for (std::int64_t i = 0; i < count; ++i) {
+    random = random * 1664525 + 1013904223;
+    if (random >> 31 != 0) std::memset(g.data() + static_cast<std::size_t>(i) * size, 0, size);
+  }
+}
+
+void backward_input_pooled(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_backward_input_pooled_workspace_bytes(p, {}, threads));
+  clear_half(t.y, p.n * p.out_h() * p.out_w() * p.co / 4, p.y_dtype);
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_backward_input_pooled(p, {}, t.w.data(), t.y.data(), t.index.typed<std::uint8_t>(),
+                                      t.x.data(), t.workspace.data(), t.pool);
+  });
+}
+
+void backward_filter_pooled(benchmark::State& state, const Conv2DProblem& p) {
+  const int threads = cpu::default_thread_count();
+  Tensors t(p, threads, cpu::conv2d_backward_filter_pooled_workspace_bytes(p, {}, threads));
+  clear_half(t.y, p.n * p.out_h() * p.out_w() * p.co / 4, p.y_dtype);
+  measure(state, t.pool, flops_of(p), [&] {
+    cpu::conv2d_backward_filter_pooled(p, {}, t.x.data(), t.y.data(), t.index.typed<std::uint8_t>(),
+                                       t.w.data(), t.workspace.data(), t.pool);
+  });
+}
+
 struct Named {
   const char* name;
   Conv2DProblem problem;
@@ -121,6 +152,8 @@ int register_all() {
       if (named.pooled) add("forward_pooled", forward_pooled);
       add("backward_input", backward_input);
       add("backward_filter", backward_filter);
+      if (named.pooled) add("backward_input_pooled", backward_input_pooled);
+      if (named.pooled) add("backward_filter_pooled", backward_filter_pooled);
     }
   }
   return 0;

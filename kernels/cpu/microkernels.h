@@ -81,9 +81,49 @@ struct PackJob {
   std::int64_t width;
 };
 
+/// One nonzero value of a sparse gradient, and where the row it scales lies.
+template <class E>
+struct Entry {
+  E value;
+  std::int32_t offset;
+};
+
+/// Entries [begin, end) of a ListsJob and the place of their sum.
+struct EntryList {
+  std::int32_t begin;
+  std::int32_t end;
+  std::int64_t target;
+};
+
+/// For each list: sums[target + j] += Σ value · rows[offset + j] over its entries, for j < columns.
+template <class E>
+struct ListsJob {
+  const Entry<E>* entries;
+  const EntryList* lists;
+  std::int64_t list_count;
+  const E* rows;  ///< readable for whole vectors, as are the sums
+  E* sums;
+  std::int64_t columns;  ///< the last vector may be partial
+};
+
+/// sums[t · sums_stride + c] += Σ over windows of g · table(window, t)[index], for c < channels.
+template <class E>
+struct SelectJob {
+  const E* tables;  ///< [windows, taps, 4]
+  std::int64_t windows;
+  std::int64_t taps;  ///< a multiple of kSelectTaps
+  const E* g;         ///< [windows, channels]
+  const std::uint8_t* index;
+  std::int64_t channels;
+  E* sums;  ///< [taps, sums_stride], sums_stride = whole vectors
+  std::int64_t sums_stride;
+};
+inline constexpr std::int64_t kSelectTaps = 9;
+
 template <class E>
 struct MicroKernels {
   static constexpr int kMaxVectors = 4;
+  static constexpr int kMaxListVectors = 12;
 
   std::int64_t lanes;        ///< of a vector
   std::int64_t panel_width;  ///< of the widest panel, in columns
@@ -95,6 +135,9 @@ struct MicroKernels {
   /// Writes `count` values as `storage`.
   void (*unpack)(const E* values, std::int64_t count, void* out, Storage storage);
   void (*pool)(const PoolJob<E>& job);
+  /// lists[v - 1] computes sums v vectors wide.
+  void (*lists[kMaxListVectors])(const ListsJob<E>& job);
+  void (*select)(const SelectJob<E>& job);
 
   /// Panels a matrix of `columns` columns is cut into; all but the last are panel_width wide.
   [[nodiscard]] std::int64_t panel_count(std::int64_t columns) const {

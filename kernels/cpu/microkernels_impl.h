@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cpu/microkernels.h"
+#include "kernels/cpu/microkernels_sparse_impl.h"
 #include "kernels/cpu/simd.h"
 
 namespace demi::cpu::DEMI_CPU_ISA {
@@ -323,6 +324,8 @@ MicroKernels<E> make_microkernels() {
   kernels.pack_transposed = pack_transposed<E>;
   kernels.unpack = unpack<E>;
   kernels.pool = pool<E>;
+  set_lists(kernels, std::make_integer_sequence<int, MicroKernels<E>::kMaxListVectors>());
+  kernels.select = select<E>;
   return kernels;
 }
 

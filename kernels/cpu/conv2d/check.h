@@ -34,4 +34,12 @@ inline void check_window(const Conv2DProblem& p, const PoolWindow& window) {
              "the window fits into the output");
 }
 
+/// The same for the gradient through a max-pooling.
+inline void check_pooled_gradient(const Conv2DProblem& p, const PoolWindow& window) {
+  check_conv2d(p);
+  check_window(p, window);
+  DEMI_CHECK(conv2d_backward_pooled_supports(p, window),
+             "the dense gradients serve all other problems");
+}
+
 }  // namespace demi::cpu

@@ -1,6 +1,8 @@
 // Convolutions by their definition, in double, and the problems they are compared on.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -100,7 +102,7 @@ inline std::vector<Conv2DProblem> many_problems() {
        .pad_left = 1,
        .pad_right = 1},
       {.n = 2, .h = 8, .w = 7, .ci = 35, .kh = 3, .kw = 2, .co = 3},
-      {.n = 1, .h = 13, .w = 13, .ci = 32, .kh = 3, .kw = 3, .co = 64},
+      {.n = 1, .h = 6, .w = 5, .ci = 32, .kh = 3, .kw = 3, .co = 64},
       {.n = 5, .h = 1, .w = 1, .ci = 24, .co = 33},
       {.n = 5,
        .h = 1,
@@ -189,7 +191,7 @@ inline std::vector<Conv2DProblem> many_problems() {
        .stride_h = 2,
        .stride_w = 2,
        .groups = 8},
-      {.n = 1, .h = 24, .w = 40, .ci = 70, .kh = 2, .kw = 1, .co = 8, .pad_top = 1},
+      {.n = 1, .h = 24, .w = 40, .ci = 70, .kh = 2, .kw = 1, .co = 2, .pad_top = 1},
       {.n = 1, .h = 5, .w = 4, .ci = 130, .kh = 2, .kw = 3, .co = 20, .pad_left = 1},
       {.n = 1, .h = 3, .w = 3, .ci = 430, .co = 40},
       {.n = 2,
@@ -210,6 +212,35 @@ inline std::string describe(const Conv2DProblem& p) {
   return "n h w ci kh kw co " + std::to_string(p.n) + " " + std::to_string(p.h) + " " +
          std::to_string(p.w) + " " + std::to_string(p.ci) + " " + std::to_string(p.kh) + " " +
          std::to_string(p.kw) + " " + std::to_string(p.co) + " groups " + std::to_string(p.groups);
+}
+
+struct Tensors {
+  explicit Tensors(const Conv2DProblem& p)
+      : x(Buffer::random(x_count(p), p.x_dtype, 1)),
+        w(Buffer::random(w_count(p), p.w_dtype, 2)),
+        bias(Buffer::random(p.co, p.bias_dtype, 3)),
+        dy(Buffer::random(y_count(p), p.y_dtype, 4)) {}
+  Buffer x;
+  Buffer w;
+  Buffer bias;
+  Buffer dy;
+};
+
+inline Buffer forward(const Conv2DProblem& p, const Tensors& t, int threads = 2) {
+  Buffer y(y_count(p), p.y_dtype);
+  ThreadPool pool(threads);
+  const Bytes workspace(conv2d_forward_workspace_bytes(p, threads));
+  conv2d_forward(p, t.x.data(), t.w.data(), t.bias.data(), y.data(), workspace.data(), pool);
+  return y;
+}
+
+inline void expect_close(const Buffer& got, const Reference& wanted, double terms) {
+  ASSERT_EQ(static_cast<std::size_t>(got.count()), wanted.values.size());
+  for (std::int64_t i = 0; i < got.count(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    ASSERT_NEAR(got[i], wanted.values[at], tolerance(got.dtype(), terms, wanted.magnitudes[at]))
+        << "at element " << i;
+  }
 }
 
 }  // namespace demi::cpu::testing

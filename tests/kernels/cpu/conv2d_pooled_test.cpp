@@ -1,0 +1,262 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/conv2d.h"
+#include "tests/kernels/cpu/buffers.h"
+#include "tests/kernels/cpu/conv2d_reference.h"
+
+namespace demi::cpu::testing {
+namespace {
+
+struct Pooled {
+  Buffer y;
+  std::vector<std::uint8_t> index;
+};
+
+std::int64_t pooled_count(const Conv2DProblem& p, const PoolWindow& w) {
+  return p.n * w.out_h(p.out_h()) * w.out_w(p.out_w()) * p.co;
+}
+
+Pooled forward_pooled(const Conv2DProblem& p, const PoolWindow& window, const Tensors& t,
+                      int threads = 2) {
+  const std::int64_t count = pooled_count(p, window);
+  Pooled out{Buffer(count, p.y_dtype),
+             std::vector<std::uint8_t>(static_cast<std::size_t>(count), 99)};
+  ThreadPool pool(threads);
+  const Bytes workspace(conv2d_forward_pooled_workspace_bytes(p, window, threads));
+  conv2d_forward_pooled(p, window, t.x.data(), t.w.data(), t.bias.data(), out.y.data(),
+                        out.index.data(), workspace.data(), pool);
+  return out;
+}
+
+/// Max-pooling by its definition; values stay as they are but for the final rounding.
+Pooled pool_values(const Conv2DProblem& p, const PoolWindow& window, const Buffer& values) {
+  const std::int64_t count = pooled_count(p, window);
+  Pooled out{Buffer(count, p.y_dtype), std::vector<std::uint8_t>(static_cast<std::size_t>(count))};
+  const std::int64_t out_w = window.out_w(p.out_w());
+  const std::int64_t out_h = window.out_h(p.out_h());
+  for (std::int64_t o = 0; o < count; ++o) {
+    const std::int64_t place = o / p.co;
+    const std::int64_t n = place / out_w / out_h;
+    double best = 0;
+    int where = -1;
+    for (int i = 0; i < window.size_h * window.size_w; ++i) {
+      const std::int64_t row = place / out_w % out_h * window.stride_h + i / window.size_w;
+      const std::int64_t column = place % out_w * window.stride_w + i % window.size_w;
+      const double value = values[((n * p.out_h() + row) * p.out_w() + column) * p.co + o % p.co];
+      if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
+        best = value;
+        where = i;
+      }
+    }
+    out.y.set(o, best);
+    out.index[static_cast<std::size_t>(o)] = static_cast<std::uint8_t>(where);
+  }
+  return out;
+}
+
+std::vector<PoolWindow> many_windows() {
+  return {{}, {3, 3, 2, 2}, {1, 2, 1, 3}, {2, 3, 3, 1}, {1, 1, 1, 1}};
+}
+
+TEST(Conv2DPooled, HasTheBitsOfPoolingAfterwards) {
+  for (Conv2DProblem p : many_problems()) {
+    SCOPED_TRACE(describe(p));
+    for (const PoolWindow& window : many_windows()) {
+      if (window.size_h > p.out_h() || window.size_w > p.out_w()) continue;
+      for (DType y : {float32, float16, bfloat16, float64}) {
+        p.activation = p.activation == Activation::kRelu ? Activation::kNone : Activation::kRelu;
+        const bool wide = y == float64;
+        p.x_dtype = wide ? float64 : float16;
+        p.w_dtype = p.bias_dtype = wide ? float64 : float32;
+        p.y_dtype = wide ? float64 : float32;
+        const Tensors t(p);
+        const Buffer values = forward(p, t);
+        p.y_dtype = y;
+        const Pooled wanted = pool_values(p, window, values);
+        const Pooled got = forward_pooled(p, window, t);
+        ASSERT_TRUE(got.y == wanted.y);
+        ASSERT_TRUE(got.index == wanted.index);
+      }
+    }
+  }
+}
+
+TEST(Conv2DPooled, FirstNanWinsItsWindow) {
+  const Conv2DProblem p{.n = 1, .h = 4, .w = 4, .ci = 1, .co = 8, .activation = Activation::kRelu};
+  Tensors t(p);
+  t.x.set(1, std::numeric_limits<double>::quiet_NaN());
+  t.x.set(4, std::numeric_limits<double>::quiet_NaN());
+  const Pooled got = forward_pooled(p, {}, t);
+  for (std::int64_t c = 0; c < p.co; ++c) {
+    EXPECT_TRUE(std::isnan(got.y[c]));
+    EXPECT_EQ(got.index[static_cast<std::size_t>(c)], 1);
+    EXPECT_FALSE(std::isnan(got.y[p.co + c]));
+  }
+}
+
+TEST(Conv2DPooled, FirstOfEqualMaximaWins) {
+  Conv2DProblem p{.n = 1, .h = 4, .w = 4, .ci = 1, .co = 8, .activation = Activation::kRelu};
+  Tensors t(p);
+  for (std::int64_t c = 0; c < p.co; ++c) t.bias.set(c, -100);
+  const Pooled got = forward_pooled(p, {}, t);
+  for (std::int64_t i = 0; i < got.y.count(); ++i) {
+    EXPECT_EQ(got.y[i], 0);
+    EXPECT_EQ(got.index[static_cast<std::size_t>(i)], 0);
+  }
+}
+
+TEST(Conv2DPooled, IsBitIdenticalForAnyNumberOfThreads) {
+  const Conv2DProblem p{.n = 9, .h = 28, .w = 28, .ci = 1, .kh = 3, .kw = 3, .co = 32};
+  const Tensors t(p);
+  const Pooled one = forward_pooled(p, {}, t, 1);
+  for (int threads : {2, 4}) {
+    const Pooled many = forward_pooled(p, {}, t, threads);
+    EXPECT_TRUE(one.y == many.y && one.index == many.index);
+  }
+}
+
+// ---- Backward
+// -------------------------------------------------------------------------------------
+
+/// A gradient of the pooled values, half of it zero, and any places of the maxima. Not negative, so
+/// that those of overlapping windows do not cancel.
+struct PooledGradient {
+  PooledGradient(const Conv2DProblem& p, const PoolWindow& window)
+      : g(Buffer::random(pooled_count(p, window), p.y_dtype, 5)),
+        index(static_cast<std::size_t>(g.count())) {
+    std::mt19937 generator(6);
+    for (std::int64_t i = 0; i < g.count(); ++i) {
+      const auto random = static_cast<std::int64_t>(generator());
+      g.set(i, random % 2 == 0 ? 0 : std::fabs(g[i]));
+      index[static_cast<std::size_t>(i)] =
+          static_cast<std::uint8_t>(random / 2 % (window.size_h * window.size_w));
+    }
+  }
+
+  /// The gradient of the output before the pooling.
+  [[nodiscard]] Buffer scattered(const Conv2DProblem& p, const PoolWindow& window) const {
+    std::vector<double> sums(static_cast<std::size_t>(y_count(p)));
+    const std::int64_t out_w = window.out_w(p.out_w());
+    const std::int64_t out_h = window.out_h(p.out_h());
+    for (std::int64_t i = 0; i < g.count(); ++i) {
+      const std::int64_t place = i / p.co;
+      const std::int64_t n = place / out_w / out_h;
+      const int where = index[static_cast<std::size_t>(i)];
+      const std::int64_t row = place / out_w % out_h * window.stride_h + where / window.size_w;
+      const std::int64_t column = place % out_w * window.stride_w + where % window.size_w;
+      sums[static_cast<std::size_t>(((n * p.out_h() + row) * p.out_w() + column) * p.co +
+                                    i % p.co)] += g[i];
+    }
+    Buffer dy(y_count(p), float64);
+    for (std::int64_t i = 0; i < dy.count(); ++i) dy.set(i, sums[static_cast<std::size_t>(i)]);
+    return dy;
+  }
+
+  Buffer g;
+  std::vector<std::uint8_t> index;
+};
+
+Buffer backward_input_pooled(const Conv2DProblem& p, const PoolWindow& window, const Tensors& t,
+                             const PooledGradient& dy, int threads = 2) {
+  Buffer dx(x_count(p), p.x_dtype);
+  ThreadPool pool(threads);
+  const Bytes workspace(conv2d_backward_input_pooled_workspace_bytes(p, window, threads));
+  conv2d_backward_input_pooled(p, window, t.w.data(), dy.g.data(), dy.index.data(), dx.data(),
+                               workspace.data(), pool);
+  return dx;
+}
+
+Buffer backward_filter_pooled(const Conv2DProblem& p, const PoolWindow& window, const Tensors& t,
+                              const PooledGradient& dy, int threads = 2) {
+  Buffer dw(w_count(p), p.w_dtype);
+  ThreadPool pool(threads);
+  const Bytes workspace(conv2d_backward_filter_pooled_workspace_bytes(p, window, threads));
+  conv2d_backward_filter_pooled(p, window, t.x.data(), dy.g.data(), dy.index.data(), dw.data(),
+                                workspace.data(), pool);
+  return dw;
+}
+
+/// Calls f(problem, window) for all those the pooled gradients take.
+template <class F>
+void for_each_supported(const F& f) {
+  std::vector<Conv2DProblem> problems = many_problems();
+  problems.push_back({.n = 3, .h = 10, .w = 9, .ci = 3, .kh = 5, .kw = 5, .co = 12, .pad_left = 1});
+  problems.push_back({.n = 19, .h = 6, .w = 6, .ci = 2, .kh = 3, .kw = 3, .co = 7, .pad_top = 1});
+  for (const Conv2DProblem& p : problems) {
+    for (const PoolWindow& window : many_windows()) {
+      if (window.size_h > p.out_h() || window.size_w > p.out_w()) continue;
+      if (!conv2d_backward_pooled_supports(p, window)) continue;
+      SCOPED_TRACE(describe(p) + " window " + std::to_string(window.size_h) + " " +
+                   std::to_string(window.size_w));
+      f(p, window);
+    }
+  }
+}
+
+TEST(Conv2DPooled, GradientsMatchReference) {
+  for (DType dtype : {float32, float16, bfloat16, float64}) {
+    for_each_supported([&](Conv2DProblem p, const PoolWindow& window) {
+      p.x_dtype = p.w_dtype = p.y_dtype = dtype;
+      const Tensors t(p);
+      const PooledGradient dy(p, window);
+      const Buffer scattered = dy.scattered(p, window);
+      expect_close(backward_input_pooled(p, window, t, dy),
+                   reference_backward_input(p, t.w, scattered),
+                   static_cast<double>(p.kh * p.kw * p.co));
+      expect_close(backward_filter_pooled(p, window, t, dy),
+                   reference_backward_filter(p, t.x, scattered),
+                   static_cast<double>(p.n * p.out_h() * p.out_w()));
+    });
+  }
+}
+
+TEST(Conv2DPooled, GradientsAreBitIdenticalForAnyNumberOfThreads) {
+  for_each_supported([&](const Conv2DProblem& p, const PoolWindow& window) {
+    const Tensors t(p);
+    const PooledGradient dy(p, window);
+    for (int threads : {2, 4}) {
+      EXPECT_TRUE(backward_input_pooled(p, window, t, dy, 1) ==
+                  backward_input_pooled(p, window, t, dy, threads));
+      EXPECT_TRUE(backward_filter_pooled(p, window, t, dy, 1) ==
+                  backward_filter_pooled(p, window, t, dy, threads));
+    }
+  });
+}
+
+TEST(Conv2DPooled, InfinityStaysAtItsOwnPixels) {
+  const Conv2DProblem p{.n = 1, .h = 6, .w = 6, .ci = 3, .kh = 3, .kw = 3, .co = 8};
+  const Tensors t(p);
+  PooledGradient dy(p, {});
+  for (std::int64_t i = 0; i < dy.g.count(); ++i) dy.g.set(i, i == 0 ? HUGE_VAL : 1);
+  dy.index[0] = 0;
+  const Buffer dx = backward_input_pooled(p, {}, t, dy);
+  for (std::int64_t i = 0; i < dx.count(); ++i) {
+    const std::int64_t row = i / p.ci / p.w;
+    const std::int64_t column = i / p.ci % p.w;
+    EXPECT_EQ(std::isfinite(dx[i]), row > 2 || column > 2) << "at " << row << ", " << column;
+  }
+}
+
+TEST(Conv2DPooled, GradientsRefuseStridesDilationAndGroups) {
+  const Conv2DProblem p{.n = 1, .h = 9, .w = 9, .ci = 2, .kh = 2, .kw = 2, .co = 2};
+  const PoolWindow window;
+  EXPECT_TRUE(conv2d_backward_pooled_supports(p, window));
+  Conv2DProblem other = p;
+  other.stride_w = 2;
+  EXPECT_FALSE(conv2d_backward_pooled_supports(other, window));
+  other = p;
+  other.dilation_h = 2;
+  EXPECT_FALSE(conv2d_backward_pooled_supports(other, window));
+  other = p;
+  other.groups = 2;
+  EXPECT_FALSE(conv2d_backward_pooled_supports(other, window));
+}
+
+}  // namespace
+}  // namespace demi::cpu::testing
