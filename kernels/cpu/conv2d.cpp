@@ -119,8 +119,7 @@ TensorType unpooled(const Conv2DProblem& problem) {
   return {Shape{problem.n, problem.out_h(), problem.out_w(), problem.co}, problem.y_dtype};
 }
 
-/// `first` into the workspace and `second` from there; `arguments_of(arguments, between)` gives the
-/// inputs of each.
+/// `first` writes a value of `type` into the workspace, `second` reads it.
 struct TwoSteps {
   std::unique_ptr<Kernel> first;
   std::unique_ptr<Kernel> second;
@@ -192,6 +191,45 @@ std::unique_ptr<Kernel> make_backward_filter(const KernelRequest& request, Threa
                      });
 }
 
+/// Whether the functions that skip the zeros of a pooling's gradient take `problem`.
+bool takes_pooled(const Conv2DAttributes& attributes, const Conv2DProblem& problem,
+                  std::string& reason) {
+  if (!pool_is_unpadded(attributes, reason)) return false;
+  if (conv2d_backward_pooled_supports(problem, window_of(attributes))) return true;
+  reason = "strides, dilation, groups, overlapping windows or a large image";
+  return false;
+}
+
+std::unique_ptr<Kernel> make_backward_input_pooled(const KernelRequest& request, ThreadPool& pool,
+                                                   std::string& reason) {
+  const auto& attributes = request.attributes.as<Conv2DAttributes>();
+  const Conv2DProblem problem =
+      problem_of(attributes, request.outputs[0], request.inputs[0], request.inputs[1].dtype);
+  if (!dtypes_meet(request, reason) || !takes_pooled(attributes, problem, reason)) return nullptr;
+  const PoolWindow window = window_of(attributes);
+  return make_kernel(
+      "sparse", conv2d_backward_input_pooled_workspace_bytes(problem, window, pool.threads()),
+      [problem, window, &pool](const KernelArguments& a) {
+        conv2d_backward_input_pooled(problem, window, a.inputs[0], a.inputs[1],
+                                     a.input<std::uint8_t>(2), a.outputs[0], a.workspace, pool);
+      });
+}
+
+std::unique_ptr<Kernel> make_backward_filter_pooled(const KernelRequest& request, ThreadPool& pool,
+                                                    std::string& reason) {
+  const auto& attributes = request.attributes.as<Conv2DAttributes>();
+  const Conv2DProblem problem =
+      problem_of(attributes, request.inputs[0], request.outputs[0], request.inputs[1].dtype);
+  if (!dtypes_meet(request, reason) || !takes_pooled(attributes, problem, reason)) return nullptr;
+  const PoolWindow window = window_of(attributes);
+  return make_kernel(
+      "sparse", conv2d_backward_filter_pooled_workspace_bytes(problem, window, pool.threads()),
+      [problem, window, &pool](const KernelArguments& a) {
+        conv2d_backward_filter_pooled(problem, window, a.inputs[0], a.inputs[1],
+                                      a.input<std::uint8_t>(2), a.outputs[0], a.workspace, pool);
+      });
+}
+
 /// The pooling's gradient scattered into the workspace, then the dense op of it and input 0.
 std::unique_ptr<Kernel> make_scattered(const KernelRequest& request, const Conv2DProblem& problem,
                                        ThreadPool& pool, std::string& reason, Factory dense,
@@ -245,8 +283,12 @@ void register_conv2d_kernels(Registry& registry) {
   registry.add("conv2d", "direct_then_pool", make_forward_then_pool);
   registry.add("conv2d_backward_input", "direct", make_backward_input);
   registry.add("conv2d_backward_filter", "direct", make_backward_filter);
-  registry.add("conv2d_backward_input_pooled", "scatter", make_backward_input_scattered);
-  registry.add("conv2d_backward_filter_pooled", "scatter", make_backward_filter_scattered);
+  registry.add("conv2d_backward_input_pooled", "sparse", make_backward_input_pooled);
+  registry.add("conv2d_backward_input_pooled", "scatter_then_direct",
+               make_backward_input_scattered);
+  registry.add("conv2d_backward_filter_pooled", "sparse", make_backward_filter_pooled);
+  registry.add("conv2d_backward_filter_pooled", "scatter_then_direct",
+               make_backward_filter_scattered);
 }
 
 }  // namespace demi::cpu

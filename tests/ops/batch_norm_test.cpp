@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <demi/ops/cast.h>
+#include <demi/ops/unary.h>
 
 #include "src/ir/emit.h"
 #include "src/ir/graph.h"
@@ -271,6 +272,28 @@ TEST(BatchNorm, FusedReluRoundsOnceAndMasksTheGradient) {
       }
     }
   }
+}
+
+TEST(BatchNorm, FusingAReluChangesNoBit) {
+  const GraphFunction function =
+      [](const std::vector<SymbolicTensor>& x) -> std::vector<SymbolicTensor> {
+    return {ops::relu(ops::batch_norm_train(x[0], x[1], x[2], kEpsilon).y)};
+  };
+  testing::RunOptions plain, fused;
+  fused.fuse = true;
+  for (const DType dtype : kFloatingTypes) {
+    const std::vector<Tensor> inputs = train_inputs({5, 4, 4, 12}, dtype);
+    std::vector<Tensor> dy;
+    dy.push_back(random_tensor(inputs[0].shape(), dtype, 12));
+    expect_identical(testing::run(function, inputs, fused)[0],
+                     testing::run(function, inputs, plain)[0]);
+    const auto expected = testing::gradients(function, inputs, dy, plain);
+    const auto actual = testing::gradients(function, inputs, dy, fused);
+    for (std::size_t i = 0; i < 3; ++i) expect_identical(actual[i], expected[i]);
+  }
+  const std::string text =
+      testing::printed_graph(function, {{{4, 3}, float16}, {{3}, float32}, {{3}, float32}}, fused);
+  EXPECT_EQ(text.find("relu("), std::string::npos) << text;
 }
 
 TEST(BatchNorm, LargeMeansInFloat16AreNormalized) {

@@ -367,6 +367,23 @@ TEST(Conv2D, PooledBackwardOpsAreTheDenseOnesOfTheScatteredGradient) {
   }
 }
 
+TEST(Conv2D, TheCpuSkipsTheZerosOfAPooledGradientWhereItCan) {
+  const auto select = [](Conv2DAttributes attributes, const Shape& dy) {
+    attributes.has_pool = true;
+    attributes.result_size = {8, 8};
+    const Attributes held = attributes;
+    const TensorType inputs[] = {{{3, 3, 4, 8}, float16}, {dy, float16}, {dy, uint8}};
+    const TensorType dx{{2, 8, 8, 4}, float16};
+    return make_cpu_backend(1)->select({"conv2d_backward_input_pooled", held, inputs, {&dx, 1}});
+  };
+  EXPECT_EQ(select({}, {2, 3, 3, 8}).kernel->name(), "sparse");
+  const KernelSelection strided = select({.strides = {2, 2}}, {2, 1, 1, 8});
+  EXPECT_EQ(strided.kernel->name(), "scatter_then_direct");
+  ASSERT_EQ(strided.refusals.size(), 1u);
+  EXPECT_EQ(strided.refusals[0].reason,
+            "strides, dilation, groups, overlapping windows or a large image");
+}
+
 TEST(Conv2D, GivesTheSameBitsOnAnyNumberOfThreads) {
   const Case c{{9, 14, 14, 7}, {3, 3, 7, 20}, {.padding = PaddingMode::kSame}};
   for (const DType dtype : {float32, float16}) {

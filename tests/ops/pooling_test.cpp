@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include <demi/ops/unary.h>
+
 #include "src/ir/emit.h"
 #include "src/ir/graph.h"
 #include "tests/support/message_of.h"
@@ -229,6 +231,25 @@ TEST(MaxPool2D, WithReluEqualsReluOfThePooledValueAndMasksItsGradient) {
       expect_close(testing::gradients(function, inputs, dy)[0], dx, 0);
     }
   }
+}
+
+TEST(MaxPool2D, FusingAReluChangesNoBit) {
+  const GraphFunction function =
+      [](const std::vector<SymbolicTensor>& x) -> std::vector<SymbolicTensor> {
+    return {ops::max_pool2d(ops::relu(x[0])).first};
+  };
+  testing::RunOptions plain, fused;
+  fused.fuse = true;
+  for (const DType dtype : kFloatingTypes) {
+    const std::vector<Tensor> inputs = one(random_tensor({2, 6, 7, 5}, dtype, 13, -1.5, 0.5));
+    const std::vector<Tensor> dy = one(random_tensor({2, 3, 3, 5}, dtype, 14));
+    expect_identical(testing::run(function, inputs, fused)[0],
+                     testing::run(function, inputs, plain)[0]);
+    expect_identical(testing::gradients(function, inputs, dy, fused)[0],
+                     testing::gradients(function, inputs, dy, plain)[0]);
+  }
+  const std::string text = testing::printed_graph(function, {{{2, 6, 7, 5}, float16}}, fused);
+  EXPECT_EQ(text.find("relu("), std::string::npos) << text;
 }
 
 TEST(AveragePool2D, LeavesPaddingOutInEveryDtype) {
