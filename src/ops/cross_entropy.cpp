@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <demi/ops/cast.h>
+#include <demi/ops/reduction.h>
 
 #include "src/ir/emit.h"
 #include "src/ir/op_registry.h"
@@ -23,6 +24,13 @@ SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
 SymbolicTensor categorical_crossentropy(const SymbolicTensor& targets, const SymbolicTensor& scores,
                                         bool from_logits) {
   return ir::emit("cross_entropy", {scores, targets}, CrossEntropyAttributes{from_logits});
+}
+
+SymbolicTensor binary_crossentropy(const SymbolicTensor& targets, const SymbolicTensor& scores,
+                                   bool from_logits) {
+  return mean(
+      ir::emit("binary_cross_entropy", {scores, targets}, CrossEntropyAttributes{from_logits}),
+      {-1});
 }
 
 }  // namespace ops
