@@ -89,8 +89,8 @@ SymbolicTensor TopKCategoricalAccuracy::operator()(const SymbolicTensor& y_true,
 
 SymbolicTensor Accuracy::operator()(const SymbolicTensor& y_true,
                                     const SymbolicTensor& y_pred) const {
-  const Shape& truth = y_true.shape();
-  const Shape& prediction = y_pred.shape();
+  const Shape truth = y_true.shape();
+  const Shape prediction = y_pred.shape();
   if (prediction.rank() < 2 || prediction[-1] == 1) return BinaryAccuracy()(y_true, y_pred);
   const bool sparse = truth.rank() < prediction.rank() || truth[-1] == 1;
   return sparse ? SparseCategoricalAccuracy()(y_true, y_pred)

@@ -36,8 +36,8 @@ bool compatible(const Shape& a, const Shape& b) {
 
 SymbolicTensor match_targets(const SymbolicTensor& y_true, const SymbolicTensor& y_pred,
                              const char* where) {
-  const Shape& have = y_true.shape();
-  const Shape& want = y_pred.shape();
+  const Shape have = y_true.shape();
+  const Shape want = y_pred.shape();
   const SymbolicTensor values = ops::cast(y_true, y_pred.dtype());
   if (compatible(have, want)) return values;
   const bool lacks_axis = ends_in_one(want) && compatible(have, without_last(want));
@@ -53,7 +53,7 @@ SymbolicTensor match_targets(const SymbolicTensor& y_true, const SymbolicTensor&
 
 SymbolicTensor match_labels(const SymbolicTensor& y_true, const SymbolicTensor& y_pred,
                             const char* where) {
-  const Shape& have = y_true.shape();
+  const Shape have = y_true.shape();
   if (y_pred.shape().rank() < 2) {
     fail_argument(where,
                   "expected predictions [n, ..., classes]. Received: " + describe(y_pred) + ".");
