@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "kernels/kernel.h"
@@ -60,5 +61,10 @@ class Backend {
 
 /// The CPU with `threads` threads (0: default_thread_count()).
 [[nodiscard]] std::shared_ptr<Backend> make_cpu_backend(int threads = 0);
+
+/// The device of that name: "cpu", "gpu", or "auto" for a GPU if there is one and else the CPU.
+/// Throws std::invalid_argument for any other name and for a negative number of threads,
+/// DeviceError saying what is missing if there is no such device.
+[[nodiscard]] std::shared_ptr<Backend> make_backend(std::string_view device, int threads = 0);
 
 }  // namespace demi

@@ -70,7 +70,10 @@ void write_losses(const TrainingSpec& training, const std::vector<SymbolicTensor
 Forward write_forward(ir::Graph& graph, const LayerGraph& model, const StepSpec& spec,
                       const TrainingSpec* training) {
   std::vector<SymbolicTensor> inputs, targets;
-  for (const FeedSpec& feed : spec.inputs) inputs.push_back(add_feed(graph, feed));
+  for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
+    const DType dtype = model.type(model.inputs[i].value).dtype;
+    inputs.push_back(ops::cast(add_feed(graph, spec.inputs[i]), dtype));
+  }
   for (const FeedSpec& feed : spec.targets) targets.push_back(add_feed(graph, feed));
   TracedModel traced = trace_model(model, inputs, {.training = spec.mode == StepMode::kTrain});
   Forward forward;
