@@ -15,6 +15,7 @@ namespace demi {
 struct Capabilities {
   bool conv2d_bias_activation = false;  ///< bias and relu in conv2d's epilogue
   bool conv2d_max_pool = false;         ///< max_pool2d in conv2d's epilogue, forward
+  bool conv2d_backward_pooled = false;  ///< gradients straight from those of a max-pooling behind
   bool matmul_bias_activation = false;
   bool batch_norm_relu = false;  ///< relu inside batch_norm, forward and backward
   bool max_pool_relu = false;    ///< relu inside max_pool2d, forward and backward

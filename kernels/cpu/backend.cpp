@@ -47,6 +47,7 @@ class CpuBackend final : public Backend {
   [[nodiscard]] Capabilities capabilities() const override {
     return {.conv2d_bias_activation = true,
             .conv2d_max_pool = true,
+            .conv2d_backward_pooled = true,
             .matmul_bias_activation = true,
             .batch_norm_relu = true,
             .max_pool_relu = true};

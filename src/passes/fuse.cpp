@@ -2,7 +2,7 @@
 // until none fires any more.
 
 #include <algorithm>
-#include <functional>
+#include <array>
 
 #include <demi/ops/batch_norm.h>
 #include <demi/ops/conv2d.h>
@@ -228,6 +228,46 @@ class Fuse {
     graph_.replace_node(conv_id, *conv.op, conv.inputs, attributes, pool.outputs);
     graph_.set_type(pool.outputs[0], type);
     graph_.erase(id);
+    return true;
+  }
+
+  // Note [Structural zeros]
+  // The gradient of a max-pooling is zero but at one place of each window. What reads it can start
+  // from the pooled gradient and the index instead: the zeros are then neither stored nor
+  // multiplied.
+
+  /// conv2d_backward_*(…, max_pool2d_backward(d, index)) -> conv2d_backward_*_pooled(…, d, index).
+  bool conv_backward_from_pool(ir::NodeId id) {
+    const ir::Node node = graph_.node(id);
+    const bool by_filter = node.op->name == "conv2d_backward_filter";
+    const bool by_input = node.op->name == "conv2d_backward_input";
+    if (!capabilities_.conv2d_backward_pooled || !(by_filter || by_input)) return false;
+    const ir::Node* pool = producer_if(node.inputs[by_filter ? 1 : 0], "max_pool2d_backward");
+    if (pool == nullptr) return false;
+    auto attributes = node.attributes.as<ops::Conv2DAttributes>();
+    const auto& window = pool->attributes.as<ops::Pool2DAttributes>();
+    constexpr std::array<std::int64_t, 2> kOne = {1, 1};
+    if (attributes.strides != kOne || attributes.dilation_rate != kOne || attributes.groups != 1 ||
+        window.padding != ops::Padding2D{}) {
+      return false;
+    }
+    attributes.has_pool = true;
+    attributes.pool = window;
+    const ir::ValueId other = node.inputs[by_filter ? 0 : 1];
+    const TensorType type = graph_.type(node.outputs[0]);
+    graph_.replace_node(id, op(node.op->name + "_pooled"),
+                        {other, pool->inputs[0], pool->inputs[1]}, attributes, node.outputs);
+    graph_.set_type(node.outputs[0], type);
+    return true;
+  }
+
+  /// A bias gradient, sum_to(max_pool2d_backward(d, index), [c]) -> sum_to(d, [c]).
+  bool sum_before_pool(ir::NodeId id) {
+    const ir::Node node = graph_.node(id);
+    if (node.op->name != "sum_to" || graph_.type(node.outputs[0]).shape.rank() != 1) return false;
+    const ir::Node* pool = producer_if(node.inputs[0], "max_pool2d_backward");
+    if (pool == nullptr) return false;
+    graph_.node(id).inputs[0] = pool->inputs[0];
     return true;
   }
 
