@@ -31,6 +31,7 @@ class Fuse {
     constexpr Pattern kPatterns[] = {
         &Fuse::relu_backward_through_pool,    &Fuse::bias_into_product, &Fuse::relu_into_producer,
         &Fuse::relu_backward_into_batch_norm, &Fuse::pool_into_conv,    &Fuse::relu_into_pool,
+        &Fuse::conv_backward_from_pool,       &Fuse::sum_before_pool,
     };
     for (bool changed = true; changed;) {
       changed = false;

@@ -28,6 +28,13 @@ using demi::testing::expect_golden;
 using demi::testing::message_of;
 using ir::to_string;
 
+constexpr Capabilities kAllFusions = {.conv2d_bias_activation = true,
+                                      .conv2d_max_pool = true,
+                                      .conv2d_backward_pooled = true,
+                                      .matmul_bias_activation = true,
+                                      .batch_norm_relu = true,
+                                      .max_pool_relu = true};
+
 Variable weight(const std::string& name, const Shape& shape) {
   const Tensor value = demi::testing::random_tensor(shape, float32, shape.elements(), -0.3, 0.3);
   return Variable(make_variable_state(name, value, VariableRole::kWeight));
@@ -104,7 +111,8 @@ TEST(Differentiate, WritesTheBackwardHalfOfADenseLayer) {
   net.leave_layer();
   const SymbolicTensor loss = ops::mean(ops::square(ops::cast(h, float32)));
   autocast(*net.graph);
-  const std::vector<SymbolicTensor> gradients = differentiate(*net.graph, loss, {w.state(), b.state()});
+  const std::vector<SymbolicTensor> gradients =
+      differentiate(*net.graph, loss, {w.state(), b.state()});
   net.graph->add_output("dw", gradients[0].value());
   net.graph->add_output("db", gradients[1].value());
   simplify(*net.graph);
@@ -128,9 +136,8 @@ TEST(Differentiate, GivesNoGradientWhereTheLossDoesNotDepend) {
   const auto gradients = differentiate(*net.graph, loss, {used.state(), unused.state()});
   EXPECT_TRUE(gradients[0]);
   EXPECT_FALSE(gradients[1]);
-  EXPECT_THAT(message_of<std::invalid_argument>([&] {
-                (void)differentiate(*net.graph, loss, {unused.state()});
-              }),
+  EXPECT_THAT(message_of<std::invalid_argument>(
+                  [&] { (void)differentiate(*net.graph, loss, {unused.state()}); }),
               ::testing::HasSubstr("[compile] expected a loss that depends on a trainable weight"));
 }
 
@@ -194,10 +201,10 @@ std::vector<SymbolicTensor> conv_block(const std::vector<SymbolicTensor>& in) {
 TEST(Fuse, MakesOneOpOfConvBiasReluAndMaxPool) {
   demi::testing::RunOptions options;
   options.fuse = true;
-  expect_golden("passes/fuse_conv_block.txt",
-                demi::testing::printed_graph(
-                    conv_block,
-                    {{{2, 8, 8, 3}, float16}, {{3, 3, 3, 8}, float16}, {{8}, float16}}, options));
+  expect_golden(
+      "passes/fuse_conv_block.txt",
+      demi::testing::printed_graph(
+          conv_block, {{{2, 8, 8, 3}, float16}, {{3, 3, 3, 8}, float16}, {{8}, float16}}, options));
 }
 
 TEST(Fuse, KeepsOnlyPooledValueAndIndexForTheBackwardHalf) {
@@ -209,11 +216,10 @@ TEST(Fuse, KeepsOnlyPooledValueAndIndexForTheBackwardHalf) {
   net.leave_layer();
   const SymbolicTensor loss = ops::mean(ops::square(ops::cast(y, float32)));
   autocast(*net.graph);
-  const auto gradients =
-      differentiate(*net.graph, loss, {w.state(), b.state(), w2.state()});
+  const auto gradients = differentiate(*net.graph, loss, {w.state(), b.state(), w2.state()});
   for (const SymbolicTensor& gradient : gradients) net.graph->add_output("d", gradient.value());
   simplify(*net.graph);
-  fuse(*net.graph, {.conv2d_bias_activation = true, .conv2d_max_pool = true});
+  fuse(*net.graph, kAllFusions);
   simplify(*net.graph);
   verify(*net.graph);
   expect_golden("passes/fuse_training.txt", to_string(*net.graph));
@@ -253,7 +259,7 @@ TEST(Fuse, LeavesAValueThatSomebodyElseReads) {
   const SymbolicTensor relu = ops::relu(conv);
   net.graph->add_output("before", conv.value());
   net.graph->add_output("after", relu.value());
-  fuse(*net.graph, {.conv2d_bias_activation = true, .conv2d_max_pool = true});
+  fuse(*net.graph, kAllFusions);
   EXPECT_EQ(ir::producer(relu).op->name, "relu");
 }
 
