@@ -21,7 +21,6 @@ std::string describe(const RescaleAttributes& attributes) {
 }
 
 SymbolicTensor cast(const SymbolicTensor& x, DType dtype) {
-  if (x && x.dtype() == dtype) return x;
   return ir::emit("cast", {x}, CastAttributes{dtype});
 }
 

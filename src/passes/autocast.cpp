@@ -62,7 +62,9 @@ class Autocast {
       case AutocastRule::kPromote:
         return promoted;
       case AutocastRule::kKeep:
-        return effective_dtype(input, node.scope.compute_dtype);
+        // A weight that is only moved is still read in the compute dtype; a cast reads it as
+        // stored.
+        return node.op->name == "cast" ? dtype : effective_dtype(input, node.scope.compute_dtype);
     }
     return dtype;
   }

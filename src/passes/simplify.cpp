@@ -1,8 +1,10 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <tuple>
 
 #include "src/ir/builtin_ops.h"
+#include "src/ir/op_registry.h"
 #include "src/passes/passes.h"
 
 namespace demi::passes {
@@ -55,6 +57,38 @@ void drop_repetitions(ir::Graph& graph) {
     if (repeated < 0) continue;
     graph.replace_uses(node.outputs[0], repeated);
     graph.erase(id);
+  }
+}
+
+/// The value that every element of a node's result has if all its inputs are constants.
+std::optional<double> constant_result(const ir::Graph& graph, const ir::Node& node) {
+  std::vector<double> inputs;
+  for (const ir::ValueId input : node.inputs) {
+    const ir::Node& producer = graph.producer(input);
+    if (producer.op->name != "constant") return std::nullopt;
+    inputs.push_back(producer.attributes.as<ir::ConstantAttributes>().value);
+  }
+  const std::string& op = node.op->name;
+  if (op == "cast" || op == "reshape") return inputs[0];
+  if (op == "multiply") return inputs[0] * inputs[1];
+  if (op == "divide") return inputs[0] / inputs[1];
+  return std::nullopt;
+}
+
+/// Replaces scalars computed from constants by constants, rounded to their dtype as a kernel would.
+void fold_constants(ir::Graph& graph) {
+  const std::vector<ir::NodeId> order = graph.order();
+  for (const ir::NodeId id : order) {
+    const ir::Node& node = graph.node(id);
+    if (node.op->infer == nullptr || node.inputs.empty() || node.outputs.size() != 1) continue;
+    const TensorType type = graph.type(node.outputs[0]);
+    if (!is_floating(type.dtype) || !type.shape.is_known() || type.shape.elements() != 1) continue;
+    const std::optional<double> result = constant_result(graph, node);
+    if (!result) continue;
+    const double rounded = Tensor::full({}, *result, type.dtype).item();
+    graph.replace_node(id, ir::OpRegistry::instance().find("constant"), {},
+                       ir::ConstantAttributes{rounded, type.shape, type.dtype},
+                       graph.node(id).outputs);
   }
 }
 
@@ -119,6 +153,7 @@ void simplify(ir::Graph& graph) {
   for (;;) {
     graph.erase_dead();
     const std::size_t before = graph.order().size();
+    fold_constants(graph);
     drop_repetitions(graph);
     share_repeated_computations(graph);
     fold_stores(graph);

@@ -1,4 +1,5 @@
 #include <demi/ops/cast.h>
+#include <demi/ops/matmul.h>
 
 #include <cmath>
 #include <stdexcept>
@@ -6,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "src/ir/graph.h"
+#include "src/passes/passes.h"
 #include "tests/support/message_of.h"
 
 namespace demi {
@@ -24,9 +26,15 @@ TEST(Cast, KeepsTheShapeAndGivesTheDtype) {
   EXPECT_EQ(y.shape(), (Shape{Shape::kUnknown, 3}));
 }
 
-TEST(Cast, IsTheValueItselfWhereNothingChanges) {
-  const SymbolicTensor x = input(float16, {2});
-  EXPECT_EQ(ops::cast(x, float16), x);
+TEST(Cast, IsKeptWhereThePolicyMayYetNarrowItsInput) {
+  const auto graph = ir::Graph::create();
+  graph->scope().compute_dtype = float16;
+  const SymbolicTensor x = graph->tensor(graph->add_input("x", {{2, 2}, float32}));
+  const SymbolicTensor y = ops::cast(ops::matmul(x, x), float32);
+  graph->add_output("y", y.value());
+  passes::autocast(*graph);
+  EXPECT_EQ(graph->type(graph->producer(y.value()).inputs[0]).dtype, float16);
+  EXPECT_EQ(y.dtype(), float32);
 }
 
 TEST(Rescale, GivesAFloatingType) {

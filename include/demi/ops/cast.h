@@ -14,7 +14,8 @@ struct CastAttributes {
 std::string describe(const CastAttributes& attributes);
 
 /// Every element converted to `dtype`: to a 16-bit type rounding to nearest even, to an integer
-/// toward zero, to bool as x != 0. Returns `x` itself if it is of that dtype already.
+/// toward zero, to bool as x != 0. A cast is written also where `x` has that dtype: under a mixed
+/// policy the autocast pass may yet narrow x. One that turns out to change nothing costs nothing.
 [[nodiscard]] SymbolicTensor cast(const SymbolicTensor& x, DType dtype);
 
 struct RescaleAttributes {
