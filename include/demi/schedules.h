@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -55,13 +56,13 @@ struct PolynomialDecay {
 };
 
 /// From initial_learning_rate to alpha times it along half a cosine in decay_steps. With
-/// warmup_steps, first linearly from initial_learning_rate to warmup_target in that many steps; the
-/// cosine then starts at warmup_target.
+/// warmup_target, first linearly from initial_learning_rate to it in warmup_steps steps; the cosine
+/// then starts there.
 struct CosineDecay {
   double initial_learning_rate = 0;
   double decay_steps = 1;
   double alpha = 0;
-  double warmup_target = 0;  ///< used with warmup_steps only
+  std::optional<double> warmup_target = std::nullopt;
   double warmup_steps = 0;
   [[nodiscard]] double operator()(std::int64_t step) const;
   friend bool operator==(const CosineDecay&, const CosineDecay&) = default;
@@ -76,7 +77,9 @@ class LearningRate {
                                 PolynomialDecay, CosineDecay>;
 
   // NOLINTBEGIN(google-explicit-constructor): written as the argument it is
-  LearningRate(double value);  ///< finite and not negative; throws std::invalid_argument
+  /// All throw std::invalid_argument for rates that are negative or not finite, steps that are not
+  /// positive, and boundaries that do not ascend or do not fit the values.
+  LearningRate(double value);
   LearningRate(ExponentialDecay schedule);
   LearningRate(InverseTimeDecay schedule);
   LearningRate(PiecewiseConstantDecay schedule);
