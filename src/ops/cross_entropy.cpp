@@ -2,8 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <demi/ops/binary.h>
 #include <demi/ops/cast.h>
+#include <demi/ops/movement.h>
 #include <demi/ops/reduction.h>
+#include <demi/ops/softmax.h>
+#include <demi/ops/unary.h>
 
 #include "src/ir/emit.h"
 #include "src/ir/op_registry.h"
@@ -111,7 +115,36 @@ std::vector<TensorType> infer_backward(const InferContext& context) {
   return {{scores.shape, accumulation_dtype(scores.dtype)}};
 }
 
-template <const char* kBackward>
+// Loss and gradient as values of the graph, for targets that somebody differentiates: soft labels
+// made by another network.
+
+SymbolicTensor clipped(const SymbolicTensor& p) {
+  return ops::minimum(ops::maximum(p, 1e-7), 1 - 1e-7);
+}
+
+/// d loss / d targets = -log(probability).
+SymbolicTensor dense_target_gradient(const SymbolicTensor& dloss, const SymbolicTensor& scores,
+                                     bool from_logits) {
+  Shape column = scores.shape();
+  column.set(-1, 1);
+  const SymbolicTensor log_probability =
+      from_logits ? ops::log_softmax(scores)
+                  : ops::log(clipped(ops::divide(scores, ops::sum(scores, {-1}, true))));
+  return ops::negative(ops::multiply(ops::reshape(dloss, column), log_probability));
+}
+
+/// d loss / d target = log(1 - p) - log(p), which is -z for p = sigmoid(z).
+SymbolicTensor binary_target_gradient(const SymbolicTensor& dloss, const SymbolicTensor& scores,
+                                      bool from_logits) {
+  if (from_logits) return ops::negative(ops::multiply(dloss, scores));
+  const SymbolicTensor p = clipped(scores);
+  return ops::multiply(dloss, ops::subtract(ops::log(ops::subtract(1, p)), ops::log(p)));
+}
+
+using TargetGradient = SymbolicTensor (*)(const SymbolicTensor& dloss, const SymbolicTensor& scores,
+                                          bool from_logits);
+
+template <const char* kBackward, TargetGradient kTargetGradient>
 std::vector<SymbolicTensor> gradient(const GradientContext& context) {
   const SymbolicTensor& dloss = context.output_gradients[0];
   const SymbolicTensor& scores = context.inputs[0];
@@ -121,15 +154,22 @@ std::vector<SymbolicTensor> gradient(const GradientContext& context) {
     const SymbolicTensor dscores = emit(kBackward, {dloss, scores, targets}, context.attributes);
     gradients[0] = ops::cast(dscores, scores.dtype());
   }
+  if constexpr (kTargetGradient != nullptr) {
+    if (context.needed[1] && is_floating(targets.dtype())) {
+      const SymbolicTensor wide = ops::cast(scores, context.outputs[0].dtype());
+      const bool from_logits = context.attributes.as<CrossEntropyAttributes>().from_logits;
+      gradients[1] = ops::cast(kTargetGradient(dloss, wide, from_logits), targets.dtype());
+    }
+  }
   return gradients;
 }
 
-template <const char* kName, const char* kBackward, Check kCheck>
+template <const char* kName, const char* kBackward, Check kCheck, TargetGradient kTargetGradient>
 void add_loss(OpRegistry& registry) {
   registry.add({.name = kName,
                 .infer = infer_loss<kName, kCheck>,
                 .autocast = AutocastRule::kFloat32,
-                .gradient = gradient<kBackward>});
+                .gradient = gradient<kBackward, kTargetGradient>});
   registry.add({.name = kBackward,
                 .infer = infer_backward<kBackward, kCheck>,
                 .autocast = AutocastRule::kFloat32,
@@ -147,9 +187,9 @@ constexpr char kBinaryBackward[] = "binary_cross_entropy_backward";
 }  // namespace
 
 void register_cross_entropy_ops(OpRegistry& registry) {
-  add_loss<kSparse, kSparseBackward, check_sparse>(registry);
-  add_loss<kDense, kDenseBackward, check_dense>(registry);
-  add_loss<kBinary, kBinaryBackward, check_binary>(registry);
+  add_loss<kSparse, kSparseBackward, check_sparse, nullptr>(registry);
+  add_loss<kDense, kDenseBackward, check_dense, dense_target_gradient>(registry);
+  add_loss<kBinary, kBinaryBackward, check_binary, binary_target_gradient>(registry);
 }
 
 }  // namespace ir

@@ -9,6 +9,7 @@
 #include "src/ir/graph.h"
 #include "tests/support/compare.h"
 #include "tests/support/message_of.h"
+#include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
 
 namespace demi {
@@ -260,6 +261,29 @@ TEST(CrossEntropy, GivesTheSameBitsForAnyThreadCount) {
 
 // ---- The symbolic functions
 // ----------------------------------------------------------------------
+
+TEST(CrossEntropy, FunctionsHaveRightGradients) {
+  for (const bool from_logits : {false, true}) {
+    const auto scores = [&] { return scores_for(from_logits, {6, 5}, float64); };
+    std::vector<Tensor> sparse;
+    sparse.push_back(scores());
+    sparse.push_back(random_tensor({6}, int32, 2, 0, 5));
+    testing::expect_gradients(
+        [&](const std::vector<SymbolicTensor>& in) -> std::vector<SymbolicTensor> {
+          return {ops::sparse_categorical_crossentropy(in[1], in[0], from_logits)};
+        },
+        sparse);
+    std::vector<Tensor> dense;
+    dense.push_back(scores());
+    dense.push_back(random_tensor({6, 5}, float64, 2, 0, 1));
+    testing::expect_gradients(
+        [&](const std::vector<SymbolicTensor>& in) -> std::vector<SymbolicTensor> {
+          return {ops::categorical_crossentropy(in[1], in[0], from_logits),
+                  ops::binary_crossentropy(in[1], in[0], from_logits)};
+        },
+        dense);
+  }
+}
 
 TEST(CrossEntropy, LossesAreFloat32UnderAFloat16Policy) {
   const auto graph = ir::Graph::create();

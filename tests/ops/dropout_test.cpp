@@ -7,6 +7,7 @@
 #include "src/core/philox.h"
 #include "src/ir/graph.h"
 #include "tests/support/message_of.h"
+#include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
 
 namespace demi {
@@ -70,6 +71,17 @@ TEST(Dropout, RateZeroKeepsAndRateOneDropsEverything) {
     ASSERT_EQ(all.at(i), 3.0);
     ASSERT_EQ(none.at(i), 0.0);
   }
+}
+
+TEST(Dropout, HasTheSameMaskInItsGradient) {
+  std::vector<Tensor> inputs;
+  inputs.push_back(testing::random_tensor({300}, float64, 6));
+  inputs.push_back(Tensor::scalar(std::int64_t{5}));
+  testing::expect_gradients(
+      [](const std::vector<SymbolicTensor>& in) -> std::vector<SymbolicTensor> {
+        return {ops::dropout(in[0], 0.4, 11, in[1])};
+      },
+      inputs);
 }
 
 TEST(Dropout, RefusesBadRatesAndSteps) {

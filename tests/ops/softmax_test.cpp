@@ -9,6 +9,7 @@
 
 #include "src/ir/graph.h"
 #include "tests/support/message_of.h"
+#include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
 
 namespace demi {
@@ -165,6 +166,18 @@ TEST(Softmax, GradientsAgreeWithTheReference) {
                               }),
                   std::max(tolerance_of(dtype), 5e-5));
     }
+  }
+}
+
+TEST(Softmax, FunctionsHaveRightGradients) {
+  for (const int axis : {0, 1, 2}) {
+    std::vector<Tensor> inputs;
+    inputs.push_back(testing::random_tensor({3, 4, 5}, float64, 6, -3, 3));
+    testing::expect_gradients(
+        [axis](const std::vector<SymbolicTensor>& in) -> std::vector<SymbolicTensor> {
+          return {ops::softmax(in[0], axis), ops::log_softmax(in[0], axis)};
+        },
+        inputs);
   }
 }
 
