@@ -65,6 +65,10 @@ struct Randomness {
 /// shared_ptr because SymbolicTensors keep their graph alive. Not thread safe.
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
+  Graph() = default;
+  virtual ~Graph() = default;
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
   [[nodiscard]] static std::shared_ptr<Graph> create() { return std::make_shared<Graph>(); }
 
   // --- writing ---
