@@ -91,11 +91,12 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
   const std::int64_t others = known_elements(target);
   Shape result = target;
   if (!x.shape.is_known()) {
-    // Whatever the batch is, each of its elements must fill whole rows of the result.
-    const bool same_rest = elements == others;
+    // Samples are cut into rows of the result, or joined to them; whether the batch has as many as
+    // that takes is seen when it is known.
+    const bool regroups = missing_extent(elements, others) || missing_extent(others, elements);
     if (x.shape[0] != Shape::kUnknown || !x.shape.without_front().is_known() ||
         target.rank() == 0 || target[0] != Shape::kUnknown ||
-        !(same_rest || missing_extent(elements, others))) {
+        !(elements == others || regroups)) {
       refuse("reshape", "a batch that fits into " + target.to_string(), context.inputs);
     }
   } else if (unknown == 1) {

@@ -262,6 +262,8 @@ TEST(Movement, InfersUnknownBatches) {
   const SymbolicTensor x = input(float16, {kUnknown, 4, 6});
   EXPECT_EQ(ops::reshape(x, {-1, 24}).shape(), (Shape{kUnknown, 24}));
   EXPECT_EQ(ops::reshape(x, {-1}).shape(), (Shape{kUnknown}));
+  // Rows that were taken apart can be joined again.
+  EXPECT_EQ(ops::reshape(ops::reshape(x, {-1, 6}), {-1, 4, 6}).shape(), (Shape{kUnknown, 4, 6}));
   EXPECT_EQ(ops::transpose(x, {0, 2, 1}).shape(), (Shape{kUnknown, 6, 4}));
   EXPECT_EQ(ops::concatenate({x, x}, 2).shape(), (Shape{kUnknown, 4, 12}));
   EXPECT_EQ(ops::concatenate({x, input(float16, {2, 4, 6})}, 0).shape(), (Shape{kUnknown, 4, 6}));
