@@ -20,6 +20,11 @@ class Config {
   using Entry = std::pair<std::string, Config>;
 
   Config() = default;  ///< null
+  Config(const Config&);
+  Config(Config&&) noexcept;
+  Config& operator=(const Config&);
+  Config& operator=(Config&&) noexcept;
+  ~Config();
   // NOLINTBEGIN(google-explicit-constructor): a config is written as nested values
   Config(std::nullptr_t) {}
   Config(bool value) : value_(value) {}

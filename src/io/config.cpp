@@ -77,6 +77,12 @@ Config from_nlohmann(const Json& json) {
 
 }  // namespace
 
+Config::Config(const Config&) = default;
+Config::Config(Config&&) noexcept = default;
+Config& Config::operator=(const Config&) = default;
+Config& Config::operator=(Config&&) noexcept = default;
+Config::~Config() = default;
+
 Config Config::object(std::vector<Entry> entries) {
   Config config;
   config.value_ = Entries{std::move(entries)};
