@@ -71,6 +71,8 @@ class Layer {
 
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] const std::string& class_name() const;
+  /// How error messages call the layer: "dense_1", or "Dense 'head'" if the name does not tell.
+  [[nodiscard]] std::string where() const;
   [[nodiscard]] const DTypePolicy& dtype_policy() const;
   /// Whether the variables exist.
   [[nodiscard]] bool built() const;
@@ -111,6 +113,9 @@ class Layer {
   /// A copy (of LayerOf).
   [[nodiscard]] virtual std::shared_ptr<Layer> clone() const = 0;
 
+  /// What copies share (for the compiler).
+  [[nodiscard]] const std::shared_ptr<internal::LayerState>& state() const { return state_; }
+
  protected:
   /// Throws std::invalid_argument for a name with '/'.
   explicit Layer(LayerSetup setup);
@@ -128,8 +133,6 @@ class Layer {
   [[nodiscard]] std::uint64_t random_key() const;
   /// int64 scalar: the number of training steps so far.
   [[nodiscard]] SymbolicTensor random_step() const;
-  /// The layer's name for error messages: "dense_1", or "Dense 'head'" if the name does not tell.
-  [[nodiscard]] std::string where() const;
 
  private:
   friend class internal::CallFrame;

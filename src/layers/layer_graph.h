@@ -8,8 +8,10 @@
 //  3. Different layers have different names.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <demi/layer.h>
@@ -38,7 +40,7 @@ struct LayerGraph {
     std::vector<ValueIndex> outputs;
   };
   struct Output {
-    std::string name;  ///< of the layer or op that computes it
+    std::string name;  ///< of the layer or op that computes it, or of the input that it is
     ValueIndex value;
   };
 
@@ -53,10 +55,16 @@ struct LayerGraph {
   [[nodiscard]] const TensorType& type(ValueIndex value) const {
     return values[static_cast<std::size_t>(value)];
   }
-  /// The type of output `i` of the model: float32 where the last layer computed in 16 bits.
+  /// The type of output `i` of the model: float32 where the last layer computes in 16 bits.
   [[nodiscard]] TensorType output_type(std::size_t i) const;
+  /// Those of all layers in their order, each once.
   [[nodiscard]] std::vector<Variable> variables() const;
   [[nodiscard]] std::vector<Variable> trainable_variables() const;
+  [[nodiscard]] std::vector<Variable> non_trainable_variables() const;
+  /// The variables under the names by which files know them: paths, in which names of the automatic
+  /// form ("dense", "dense_7") are counted anew among their siblings, so that they do not depend on
+  /// what else the process has built.
+  [[nodiscard]] std::vector<std::pair<std::string, Variable>> named_variables() const;
 };
 
 /// What was recorded between `inputs` and `outputs`. Throws std::invalid_argument "[model] …" as
