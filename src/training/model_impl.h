@@ -4,11 +4,11 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <demi/model.h>
 
+#include "src/core/tensor_type.h"
 #include "src/layers/layer_graph.h"
 
 namespace demi {
@@ -16,7 +16,7 @@ namespace demi {
 struct ModelImpl {
   std::string name;
   bool is_sequential = false;
-  /// Of a Sequential: its layers in order, and its input if it has been given one.
+  /// Of a Sequential: its layers in order and, once known, its input.
   std::vector<std::shared_ptr<Layer>> sequence;
   std::optional<TensorType> sequence_input;
   std::string input_name;
@@ -25,14 +25,13 @@ struct ModelImpl {
 
   /// The graph. Throws std::invalid_argument if it is not known yet.
   [[nodiscard]] const LayerGraph& graph() const;
-  /// Builds a Sequential for inputs of these types (first extent: batch, ignored); does nothing for
-  /// a model that is built. Throws std::invalid_argument if a layer does not take them.
+  /// Builds a Sequential for inputs of these types (first extent: the batch, ignored); does nothing
+  /// for a model that is built. Throws std::invalid_argument if a layer does not take them.
   void ensure_built(const std::vector<TensorType>& inputs);
-
-  /// The variables under the names by which weight files and checkpoints know them: paths in which
-  /// automatic layer names are counted within this model, so that they do not depend on what else
-  /// the process has built.
-  [[nodiscard]] std::vector<std::pair<std::string, Variable>> named_variables() const;
+  /// Appends to a Sequential. Changes nothing if it throws.
+  void add(const SequentialItem& item);
+  /// Calls the layers of a Sequential on its input and so makes layer_graph.
+  void build_sequence();
 };
 
 }  // namespace demi
