@@ -28,6 +28,8 @@ class Adam : public OptimizerBase {
  public:
   /// Throws std::invalid_argument for options that are out of range or exclude each other.
   explicit Adam(const AdamOptions& options = {});
+  /// From what get_config returns. Throws std::invalid_argument for an unknown option.
+  [[nodiscard]] static Adam from_config(const Config& config);
 
   [[nodiscard]] std::string class_name() const override { return "Adam"; }
   [[nodiscard]] Config get_config() const override;

@@ -27,6 +27,7 @@ struct AdamWOptions {
 class AdamW : public Adam {
  public:
   explicit AdamW(const AdamWOptions& options = {});
+  [[nodiscard]] static AdamW from_config(const Config& config);
 
   [[nodiscard]] std::string class_name() const override { return "AdamW"; }
 };

@@ -36,6 +36,8 @@ class LossScaleOptimizer : public Optimizer {
   /// Throws std::invalid_argument for options out of range, an absent optimizer, or one that scales
   /// the loss already.
   explicit LossScaleOptimizer(const OptimizerSpec& inner, const LossScaleOptions& options = {});
+  /// From what get_config returns. Throws std::invalid_argument for an unknown option.
+  [[nodiscard]] static LossScaleOptimizer from_config(const Config& config);
 
   [[nodiscard]] const std::shared_ptr<OptimizerBase>& inner() const { return inner_; }
 

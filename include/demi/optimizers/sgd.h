@@ -26,6 +26,8 @@ class SGD : public OptimizerBase {
  public:
   /// Throws std::invalid_argument for options that are out of range or exclude each other.
   explicit SGD(const SGDOptions& options = {});
+  /// From what get_config returns. Throws std::invalid_argument for an unknown option.
+  [[nodiscard]] static SGD from_config(const Config& config);
 
   [[nodiscard]] std::string class_name() const override { return "SGD"; }
   [[nodiscard]] Config get_config() const override;
