@@ -6,7 +6,9 @@
 #include <demi/ops/cast.h>
 #include <demi/ops/loss_scale.h>
 #include <demi/ops/unary.h>
+#include <fmt/format.h>
 
+#include "src/core/check.h"
 #include "src/core/variable_state.h"
 #include "src/ir/graph.h"
 #include "src/optimizers/options.h"
@@ -42,9 +44,9 @@ void check_options(const LossScaleOptions& o) {
   check_option(o.initial_scale >= ops::kMinLossScale && o.initial_scale <= ops::kMaxLossScale,
                o.name, "initial_scale", "in [2^-14, 2^24]", o.initial_scale);
   check_option(o.dynamic_growth_steps >= 1, o.name, "dynamic_growth_steps", ">= 1",
-               o.dynamic_growth_steps);
+               static_cast<double>(o.dynamic_growth_steps));
   check_option(o.max_consecutive_skips >= 1, o.name, "max_consecutive_skips", ">= 1",
-               o.max_consecutive_skips);
+               static_cast<double>(o.max_consecutive_skips));
 }
 
 std::shared_ptr<OptimizerBase> check_inner(const OptimizerSpec& inner, const std::string& where) {

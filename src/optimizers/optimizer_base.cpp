@@ -6,7 +6,9 @@
 #include <demi/ops/optimizer_update.h>
 #include <demi/ops/schedule.h>
 #include <demi/ops/state.h>
+#include <fmt/format.h>
 
+#include "src/core/check.h"
 #include "src/core/variable_state.h"
 #include "src/ir/emit.h"
 #include "src/optimizers/options.h"
@@ -42,9 +44,11 @@ void check_options(const OptimizerOptions& o) {
   check_option(o.ema_momentum >= 0 && o.ema_momentum <= 1, o.name, "ema_momentum", "in [0, 1]",
                o.ema_momentum);
   const std::int64_t frequency = o.ema_overwrite_frequency.value_or(1);
-  check_option(frequency >= 1, o.name, "ema_overwrite_frequency", ">= 1", frequency);
+  check_option(frequency >= 1, o.name, "ema_overwrite_frequency", ">= 1",
+               static_cast<double>(frequency));
   const std::int64_t steps = o.gradient_accumulation_steps.value_or(2);
-  check_option(steps >= 2, o.name, "gradient_accumulation_steps", ">= 2", steps);
+  check_option(steps >= 2, o.name, "gradient_accumulation_steps", ">= 2",
+               static_cast<double>(steps));
 }
 
 std::vector<SymbolicTensor> read_all(const std::vector<Variable>& variables) {

@@ -2,15 +2,11 @@
 // options like OptimizerOptions does, so that they can be written as designated initialisers.
 #pragma once
 
-#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <demi/optimizers/optimizer_base.h>
-#include <fmt/format.h>
-
-#include "src/core/check.h"
 
 namespace demi::internal {
 
@@ -76,14 +72,8 @@ class OptionReader {
     const Config* found = config_.find(key);
     return found != nullptr && !found->is_null() ? found : nullptr;
   }
-  /// Throws std::invalid_argument if the config holds anything else.
-  void finish() const {
-    for (const auto& [key, value] : config_.entries()) {
-      if (std::find(known_.begin(), known_.end(), key) != known_.end() || value.is_null()) continue;
-      fail_argument(where_, fmt::format("expected options among {}. Received: '{}'.{}",
-                                        fmt::join(known_, ", "), key, did_you_mean(key, known_)));
-    }
-  }
+  /// Throws std::invalid_argument, with a suggestion, if the config holds anything else.
+  void finish() const;
 
  private:
   const char* where_;
@@ -98,12 +88,7 @@ template <class T>
 }
 
 /// Throws std::invalid_argument "[where] expected name to be …. Received: value." unless `ok`.
-template <class T>
 void check_option(bool ok, const std::string& where, const char* name, const char* expected,
-                  const T& value) {
-  if (!ok) {
-    fail_argument(where, fmt::format("expected {} {}. Received: {}.", name, expected, value));
-  }
-}
+                  double value);
 
 }  // namespace demi::internal
