@@ -240,7 +240,8 @@ std::map<std::string, std::size_t> planned_activation_bytes(const LayerGraph& mo
   const auto backend = make_cpu_backend(1);
   optimise(*graph, *backend);
   std::map<std::string, std::size_t> bytes;
-  for (const plan::Buffer& buffer : plan::make_plan(graph, *backend)->buffers) {
+  const std::shared_ptr<const plan::Plan> plan = plan::make_plan(graph, *backend);
+  for (const plan::Buffer& buffer : plan->buffers) {
     if (buffer.category == plan::Category::kActivation) bytes[buffer.layer] += buffer.bytes;
   }
   return bytes;

@@ -18,7 +18,7 @@
 
 namespace demi {
 
-class LayerGraph;
+struct LayerGraph;
 
 enum class StepMode { kTrain, kEvaluate, kPredict };
 
