@@ -10,7 +10,7 @@ AveragePooling2D::AveragePooling2D(const AveragePooling2DOptions& options)
                .dtype = options.dtype,
                .trainable = options.trainable}),
       options_(options) {
-  internal::check_pooling(options, where());
+  internal::check_pooling(internal::pooling_options(options, where()), where());
 }
 
 AveragePooling2D AveragePooling2D::from_config(const Config& config) {
@@ -22,7 +22,8 @@ Config AveragePooling2D::get_config() const {
 }
 
 SymbolicTensor AveragePooling2D::call(const SymbolicTensor& x, const CallContext& /*context*/) {
-  return ops::average_pool2d(x, internal::pooling_options(options_, x.shape(), where()));
+  internal::check_images(x.shape(), where());
+  return ops::average_pool2d(x, internal::pooling_options(options_, where()));
 }
 
 }  // namespace demi

@@ -1,11 +1,9 @@
 #include <demi/layers/global_average_pooling2d.h>
 
-#include <fmt/format.h>
-
 #include <demi/ops/reduction.h>
 
-#include "src/core/check.h"
 #include "src/layers/layer_config.h"
+#include "src/layers/pooling2d.h"
 
 namespace demi {
 
@@ -30,10 +28,7 @@ Config GlobalAveragePooling2D::get_config() const {
 
 SymbolicTensor GlobalAveragePooling2D::call(const SymbolicTensor& x,
                                             const CallContext& /*context*/) {
-  if (x.shape().rank() != 4) {
-    internal::fail_argument(where(), fmt::format("expected a 4-D input [N, H, W, C]. Received: {}.",
-                                                 x.shape().to_string()));
-  }
+  internal::check_images(x.shape(), where());
   return ops::mean(x, {1, 2}, options_.keepdims);
 }
 

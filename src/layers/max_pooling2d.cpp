@@ -10,7 +10,7 @@ MaxPooling2D::MaxPooling2D(const MaxPooling2DOptions& options)
                .dtype = options.dtype,
                .trainable = options.trainable}),
       options_(options) {
-  internal::check_pooling(options, where());
+  internal::check_pooling(internal::pooling_options(options, where()), where());
 }
 
 MaxPooling2D MaxPooling2D::from_config(const Config& config) {
@@ -22,7 +22,8 @@ Config MaxPooling2D::get_config() const {
 }
 
 SymbolicTensor MaxPooling2D::call(const SymbolicTensor& x, const CallContext& /*context*/) {
-  return ops::max_pool2d(x, internal::pooling_options(options_, x.shape(), where())).first;
+  internal::check_images(x.shape(), where());
+  return ops::max_pool2d(x, internal::pooling_options(options_, where())).first;
 }
 
 }  // namespace demi

@@ -4,24 +4,23 @@
 
 #include <string>
 
-#include <fmt/format.h>
-
 #include <demi/ops/pooling.h>
 
-#include "src/core/check.h"
 #include "src/layers/layer_config.h"
 
 namespace demi::internal {
 
+/// Throws std::invalid_argument for sizes or strides below 1 or an unknown padding.
+void check_pooling(const ops::Pool2DOptions& options, const std::string& where);
+
+/// Throws std::invalid_argument unless the shape is that of images.
+void check_images(const Shape& shape, const std::string& where);
+
 template <class Options>
-void check_pooling(const Options& options, const std::string& where) {
-  const Size2D strides = options.strides.value_or(options.pool_size);
-  for (const Size2D& size : {options.pool_size, strides}) {
-    if (size.height >= 1 && size.width >= 1) continue;
-    fail_argument(where, fmt::format("expected pool_size and strides >= 1. Received: [{}, {}].",
-                                     size.height, size.width));
-  }
-  static_cast<void>(ops::parse_padding(options.padding, where.c_str()));
+[[nodiscard]] ops::Pool2DOptions pooling_options(const Options& options, const std::string& where) {
+  return {.pool_size = to_array(options.pool_size),
+          .strides = to_array(options.strides.value_or(options.pool_size)),
+          .padding = ops::parse_padding(options.padding, where.c_str())};
 }
 
 template <class Options>
@@ -41,18 +40,6 @@ template <class Options>
       .set("padding", options.padding)
       .set("strides", to_config(options.strides.value_or(options.pool_size)))
       .set("data_format", "channels_last");
-}
-
-template <class Options>
-[[nodiscard]] ops::Pool2DOptions pooling_options(const Options& options, const Shape& input_shape,
-                                                 const std::string& where) {
-  if (input_shape.rank() != 4) {
-    fail_argument(where, fmt::format("expected a 4-D input [N, H, W, C]. Received: {}.",
-                                     input_shape.to_string()));
-  }
-  return {.pool_size = to_array(options.pool_size),
-          .strides = to_array(options.strides.value_or(options.pool_size)),
-          .padding = ops::parse_padding(options.padding, where.c_str())};
 }
 
 }  // namespace demi::internal
