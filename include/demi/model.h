@@ -34,6 +34,10 @@ struct ModelOptions {
   std::string name = {};  ///< "": automatic, "functional", "functional_1", …
 };
 
+struct SummaryOptions {
+  std::int64_t batch_size = 32;
+};
+
 /// Cheap to copy: copies are the same model.
 ///
 /// Values that the user sees have an unknown batch extent. A model's outputs are float32, float64
@@ -61,9 +65,12 @@ class Model {
   /// Number of elements of all variables.
   [[nodiscard]] std::int64_t count_params() const;
 
-  /// Prints a table of the layers and the number of parameters to `out` or standard output.
-  void summary(std::ostream& out) const;
-  void summary() const;
+  /// Prints to `out` or standard output a table of the layers: shape and dtype of the result,
+  /// number of parameters, and the bytes that a training step keeps of the layer for its backward
+  /// half, as planned for the CPU and for batches of `options.batch_size` (nothing is allocated to
+  /// find out).
+  void summary(std::ostream& out, const SummaryOptions& options = {}) const;
+  void summary(const SummaryOptions& options = {}) const;
 
   /// The architecture as Keras 3 writes it; `indent` < 0: on one line. Throws std::invalid_argument
   /// if a layer cannot be described, or ops are used outside of layers.

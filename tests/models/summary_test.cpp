@@ -63,6 +63,31 @@ TEST(Summary, OfAFunctionalModelShowsConnectionsAndBytes) {
 )");
 }
 
+TEST(Summary, ShowsPlannedActivationBytes) {
+  const auto bytes_of = [](const DTypePolicy& policy) {
+    const PolicyScope scope(policy);
+    const Sequential model({Input({8, 8, 4}),
+                            Conv2D({.filters = 16, .kernel_size = 3, .name = "c"}), Flatten(),
+                            Dense({.units = 10})});
+    std::ostringstream text;
+    model.summary(text, {.batch_size = 16});
+    const std::string row = text.str().substr(text.str().find("c (Conv2D)"));
+    const std::size_t end = row.find(" KB");
+    return std::stod(row.substr(row.rfind("│ ", end) + std::string("│ ").size()));
+  };
+  // The convolution's result, 16 · 6 · 6 · 16 values, and in 16 bits also its input, 16 · 8 · 8
+  // · 4.
+  EXPECT_EQ(bytes_of("float32"), 16 * 6 * 6 * 16 * 4 / 1024.0);
+  EXPECT_EQ(bytes_of("mixed_float16"), (16 * 6 * 6 * 16 + 16 * 8 * 8 * 4) * 2 / 1024.0);
+}
+
+TEST(Summary, OfAModelThatLearnsNothing) {
+  const SymbolicTensor x = Input({2});
+  std::ostringstream text;
+  Model(x, x + x).summary(text);
+  EXPECT_NE(text.str().find("add (op)"), std::string::npos) << text.str();
+}
+
 TEST(Summary, OfAnUnbuiltModel) {
   const Sequential model({Dense({.units = 2, .name = "d"})}, {.name = "later"});
   std::ostringstream text;

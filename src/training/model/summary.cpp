@@ -9,6 +9,7 @@
 
 #include "src/core/variable_state.h"
 #include "src/layers/layer_state.h"
+#include "src/training/compile.h"
 
 namespace demi {
 namespace {
@@ -254,12 +255,20 @@ std::string format_summary(const ModelImpl& model,
   return text;
 }
 
-void Model::summary(std::ostream& out) const {
-  out << format_summary(*impl_, std::nullopt);
+void Model::summary(std::ostream& out, const SummaryOptions& options) const {
+  std::optional<ActivationBytes> activations;
+  if (built()) {
+    activations = ActivationBytes{.batch_size = options.batch_size};
+    // A model that learns nothing keeps nothing.
+    if (!trainable_variables().empty()) {
+      activations->by_layer = planned_activation_bytes(impl_->graph(), options.batch_size);
+    }
+  }
+  out << format_summary(*impl_, activations);
 }
 
-void Model::summary() const {
-  summary(std::cout);
+void Model::summary(const SummaryOptions& options) const {
+  summary(std::cout, options);
 }
 
 }  // namespace demi
