@@ -5,6 +5,7 @@
 #include <demi/ops/reduction.h>
 #include <demi/optimizers/adam.h>
 #include <demi/optimizers/adamw.h>
+#include <demi/optimizers/loss_scale_optimizer.h>
 #include <demi/optimizers/sgd.h>
 #include <gtest/gtest.h>
 
@@ -116,17 +117,21 @@ TEST(Optimizer, AveragesOncePerUpdateUnderAccumulation) {
   const SGDOptions options{.learning_rate = 0.1, .use_ema = true, .ema_momentum = 0.5};
   SGDOptions accumulating = options;
   accumulating.gradient_accumulation_steps = 4;
-  Fixture micro{SGD(accumulating)};
   Fixture whole{SGD(options)};
+  Fixture micro{SGD(accumulating)};
+  Fixture scaled{LossScaleOptimizer(SGD(accumulating))};
   for (int update = 0; update < 3; ++update) {
     const Tensor g = gradient(static_cast<std::uint64_t>(10 + update));
-    for (int i = 0; i < 4; ++i) micro.run(g);
     whole.run(g);
+    for (int i = 0; i < 4; ++i) micro.run(g);
+    for (int i = 0; i < 4; ++i) scaled.run(g);
   }
-  micro.optimizer->finalize_variable_values();
   whole.optimizer->finalize_variable_values();
-  testing::expect_close(micro.weight.value(), testing::to_doubles(whole.weight.value()), 1e-6);
-  EXPECT_EQ(micro.optimizer->iterations(), 3);
+  for (const Fixture* f : {&micro, &scaled}) {
+    f->optimizer->finalize_variable_values();
+    testing::expect_close(f->weight.value(), testing::to_doubles(whole.weight.value()), 1e-6);
+    EXPECT_EQ(f->optimizer->iterations(), 3);
+  }
 }
 
 TEST(Optimizer, FinalizesToTheAverageOnlyIfThereIsOne) {
