@@ -14,10 +14,10 @@ namespace {
 
 constexpr int kMaxSlots = 3;
 
-/// The control scalars of a launch.
-struct Controls {
-  double learning_rate;
-  double step;  ///< of this update, from 1 on
+/// What a launch computes once.
+struct Rates {
+  double decay;   ///< learning rate of weight decay
+  double update;  ///< learning rate of the rule
 };
 
 /// A block of one variable: w, its prepared gradient and its slots.
@@ -33,12 +33,15 @@ class AdamRule {
  public:
   explicit AdamRule(const ops::AdamAttributes& attributes) : a_(attributes) {}
   [[nodiscard]] std::size_t slots() const { return a_.amsgrad ? 3 : 2; }
+  /// The learning rate corrected for the bias of the moments; `step` counts from 1.
+  [[nodiscard]] double rate(double learning_rate, double step) const {
+    return learning_rate * std::sqrt(1 - std::pow(a_.beta_2, step)) /
+           (1 - std::pow(a_.beta_1, step));
+  }
 
   template <class Acc>
-  void operator()(const Controls& controls, const Block<Acc>& block) const {
-    const auto alpha = static_cast<Acc>(controls.learning_rate *
-                                        std::sqrt(1 - std::pow(a_.beta_2, controls.step)) /
-                                        (1 - std::pow(a_.beta_1, controls.step)));
+  void operator()(double rate, const Block<Acc>& block) const {
+    const auto alpha = static_cast<Acc>(rate);
     const auto gain_1 = static_cast<Acc>(1 - a_.beta_1);
     const auto gain_2 = static_cast<Acc>(1 - a_.beta_2);
     const auto epsilon = static_cast<Acc>(a_.epsilon);
@@ -71,24 +74,25 @@ class SgdRule {
  public:
   explicit SgdRule(const ops::SgdAttributes& attributes) : a_(attributes) {}
   [[nodiscard]] std::size_t slots() const { return a_.momentum != 0 ? 1 : 0; }
+  [[nodiscard]] double rate(double learning_rate, double) const { return learning_rate; }
 
   template <class Acc>
-  void operator()(const Controls& controls, const Block<Acc>& block) const {
-    const auto rate = static_cast<Acc>(controls.learning_rate);
+  void operator()(double rate, const Block<Acc>& block) const {
+    const auto alpha = static_cast<Acc>(rate);
     const auto momentum = static_cast<Acc>(a_.momentum);
     Acc* __restrict w = block.w;
     const Acc* __restrict g = block.g;
     Acc* __restrict m = block.slots[0];
     if (momentum == 0) {
-      for (std::int64_t i = 0; i < block.count; ++i) w[i] -= g[i] * rate;
+      for (std::int64_t i = 0; i < block.count; ++i) w[i] -= g[i] * alpha;
     } else if (a_.nesterov) {
       for (std::int64_t i = 0; i < block.count; ++i) {
-        m[i] = m[i] * momentum - g[i] * rate;
-        w[i] += m[i] * momentum - g[i] * rate;
+        m[i] = m[i] * momentum - g[i] * alpha;
+        w[i] += m[i] * momentum - g[i] * alpha;
       }
     } else {
       for (std::int64_t i = 0; i < block.count; ++i) {
-        m[i] = m[i] * momentum - g[i] * rate;
+        m[i] = m[i] * momentum - g[i] * alpha;
         w[i] += m[i];
       }
     }
@@ -116,16 +120,15 @@ class UpdateKernel final : public Kernel {
 
   void run(const KernelArguments& arguments) override {
     if (!*arguments.input<bool>(2)) return;
-    const Controls controls{
-        .learning_rate = *arguments.input<float>(0),
-        .step = static_cast<double>(*arguments.input<std::int64_t>(3) + 1),
-    };
+    const double learning_rate = *arguments.input<float>(0);
+    const auto step = static_cast<double>(*arguments.input<std::int64_t>(3) + 1);
+    const Rates rates{.decay = learning_rate, .update = rule_.rate(learning_rate, step)};
     pool_.parallel_for(static_cast<std::int64_t>(chunks_.size()), [&](std::int64_t i, int) {
       const TensorChunk& chunk = chunks_[static_cast<std::size_t>(i)];
       if (weights_[chunk.tensor].dtype() == DType::kFloat64) {
-        update<double>(arguments, controls, chunk);
+        update<double>(arguments, rates, chunk);
       } else {
-        update<float>(arguments, controls, chunk);
+        update<float>(arguments, rates, chunk);
       }
     });
   }
@@ -134,14 +137,13 @@ class UpdateKernel final : public Kernel {
   static constexpr std::size_t kControls = 4;
 
   template <class Acc>
-  void update(const KernelArguments& arguments, const Controls& controls,
+  void update(const KernelArguments& arguments, const Rates& rates,
               const TensorChunk& chunk) const {
     const std::size_t tensor = chunk.tensor;
     Acc scale = *arguments.input<float>(1);
     if (common_.clipped) scale *= arguments.input<float>(kControls)[one_coefficient_ ? 0 : tensor];
     const bool decays = common_.decayed.empty() || common_.decayed[tensor];
-    const auto decay =
-        static_cast<Acc>(decays ? common_.weight_decay * controls.learning_rate : 0.0);
+    const auto decay = static_cast<Acc>(decays ? common_.weight_decay * rates.decay : 0.0);
     alignas(64) Acc gradient[kUpdateBlock];
     alignas(64) Acc weight[kUpdateBlock];
     for_blocks(chunk, [&](std::int64_t first, std::int64_t count) {
@@ -158,7 +160,7 @@ class UpdateKernel final : public Kernel {
       if (decay != 0) {
         for (std::int64_t i = 0; i < count; ++i) block.w[i] -= block.w[i] * decay;
       }
-      rule_(controls, block);
+      rule_(rates.update, block);
       weights_[tensor].store(block.w, variable, first, count);
     });
   }
