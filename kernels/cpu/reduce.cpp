@@ -70,6 +70,11 @@ struct Source {
 template <class Op, class C>
 C reduce_block(const C* x, std::int64_t n) {
   constexpr int kLanes = 32;
+  if (n < kLanes) {
+    C total = Op::template identity<C>;
+    for (std::int64_t i = 0; i < n; ++i) total = Op::combine(total, x[i]);
+    return total;
+  }
   C lanes[kLanes];
   for (C& lane : lanes) lane = Op::template identity<C>;
   std::int64_t i = 0;

@@ -36,8 +36,9 @@ struct SliceAttributes {
 };
 std::string describe(const SliceAttributes& attributes);
 
-/// The same elements in row-major order under another shape. One extent may be -1. An input with an
-/// unknown batch keeps it when the target's first extent is -1 and the rest agree.
+/// The same elements in row-major order under another shape. One extent may be -1: it takes what is
+/// left. With an unknown batch it must be the first, and each element of the batch must fill whole
+/// rows of the result.
 [[nodiscard]] SymbolicTensor reshape(const SymbolicTensor& x, const Shape& shape);
 
 /// Empty permutation: axes reversed.
