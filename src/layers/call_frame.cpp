@@ -102,6 +102,13 @@ void CallFrame::adopt(const Layer& inner) {
   if (std::find(outer.sublayers.begin(), outer.sublayers.end(), state) != outer.sublayers.end()) {
     return;
   }
+  for (const auto& other : outer.sublayers) {
+    if (other->name != state->name) continue;
+    fail_argument(layer_.where(),
+                  fmt::format("expected inner layers with different names. Received: "
+                              "'{}' for two of them.",
+                              state->name));
+  }
   outer.sublayers.push_back(state);
   if (state->path.empty()) state->path = outer.path + "/" + state->name;
   if (!outer.trainable) set_trainable(*state, false);

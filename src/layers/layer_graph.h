@@ -62,8 +62,8 @@ struct LayerGraph {
   [[nodiscard]] std::vector<Variable> trainable_variables() const;
   [[nodiscard]] std::vector<Variable> non_trainable_variables() const;
   /// The variables under the names by which files know them: paths, in which names of the automatic
-  /// form ("dense", "dense_7") are counted anew among their siblings, so that they do not depend on
-  /// what else the process has built.
+  /// form ("dense_3", "dense_7") are counted anew among their siblings ("dense", "dense_1"), so
+  /// that they do not depend on what else the process has built.
   [[nodiscard]] std::vector<std::pair<std::string, Variable>> named_variables() const;
 };
 

@@ -2,9 +2,12 @@
 """Writes keras_functional.json and keras_sequential.json: small models as real Keras describes them.
 
 Each file holds "model", the text of Model.to_json() as an object, and what Keras says of it: "layers"
-with name, output shape and number of parameters, "params" and "non_trainable_params".
+with name, output shape and number of parameters, "params" and "non_trainable_params". Beside the
+functional model, keras_functional_weights.safetensors holds its variables by path and
+keras_functional_values.safetensors inputs ("input0", …) and what the model makes of them ("output0",
+…).
 
-Made with Keras 3.15.1: python3 -m venv v && v/bin/pip install keras jax &&
+Made with Keras 3.15.1: python3 -m venv v && v/bin/pip install keras jax safetensors &&
 KERAS_BACKEND=jax v/bin/python tests/golden/make_keras_models.py
 """
 
@@ -12,6 +15,8 @@ import json
 import pathlib
 
 import keras
+import numpy as np
+import safetensors.numpy
 from keras import layers
 
 
@@ -69,12 +74,34 @@ def describe(model):
     }
 
 
+def write_values(model, folder):
+    random = np.random.default_rng(1)
+    weights = {}
+    for variable in model.variables:
+        if "seed" in variable.path:
+            continue
+        value = random.normal(0, 0.3, variable.shape)
+        if variable.path.endswith(("gamma", "moving_variance")):
+            value = random.uniform(0.5, 1.5, variable.shape)
+        variable.assign(value)
+        weights[variable.path] = np.asarray(variable.value, np.float32)
+    safetensors.numpy.save_file(weights, folder / "keras_functional_weights.safetensors")
+    inputs = [random.normal(0, 1, (3, *x.shape[1:])).astype(np.float32) for x in model.inputs]
+    values = {f"input{i}": x for i, x in enumerate(inputs)}
+    for i, y in enumerate(model.predict(inputs, verbose=0)):
+        values[f"output{i}"] = np.asarray(y, np.float32)
+    safetensors.numpy.save_file(values, folder / "keras_functional_values.safetensors")
+
+
 def main():
     folder = pathlib.Path(__file__).parent
     for name, make in (("functional", functional), ("sequential", sequential)):
         keras.utils.clear_session()
         path = folder / f"keras_{name}.json"
-        path.write_text(json.dumps(describe(make())) + "\n")
+        model = make()
+        path.write_text(json.dumps(describe(model)) + "\n")
+        if name == "functional":
+            write_values(model, folder)
 
 
 if __name__ == "__main__":

@@ -137,6 +137,27 @@ TEST(CustomLayer, OwnsTheLayersItCalls) {
   EXPECT_NE(text.find("# test_block/dense forward"), std::string::npos) << text;
 }
 
+TEST(CustomLayer, TellsInnerLayersApartByName) {
+  class Twins : public LayerOf<Twins> {
+   public:
+    Twins()
+        : LayerOf({.class_name = "TestTwins"}),
+          first_({.units = 2, .name = "same"}),
+          second_({.units = 2, .name = "same"}) {}
+    SymbolicTensor call(const SymbolicTensor& x, const CallContext&) override {
+      return second_(first_(x));
+    }
+
+   private:
+    Dense first_;
+    Dense second_;
+  };
+  EXPECT_NE(message_of<std::invalid_argument>([] {
+              Twins()(Input({2}));
+            }).find("expected inner layers with different names. Received: 'same'"),
+            std::string::npos);
+}
+
 TEST(CustomLayer, FreezesInnerLayers) {
   Block block(4);
   block.set_trainable(false);

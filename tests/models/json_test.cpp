@@ -5,15 +5,18 @@
 #include <gtest/gtest.h>
 
 #include <demi/layers/activation.h>
+#include <demi/layers/add.h>
 #include <demi/layers/dense.h>
 #include <demi/layers/input.h>
 #include <demi/model.h>
 #include <demi/ops/unary.h>
 
+#include "src/io/safetensors.h"
 #include "src/training/model_impl.h"
 #include "tests/support/file_content.h"
 #include "tests/support/layer_harness.h"
 #include "tests/support/message_of.h"
+#include "tests/support/op_harness.h"
 #include "tests/support/paths.h"
 
 namespace demi::testing {
@@ -99,6 +102,23 @@ TEST(ModelJson, ReadsAndWritesKerasFunctional) {
 
 TEST(ModelJson, ReadsAndWritesKerasSequential) {
   expect_like_keras("keras_sequential.json");
+}
+
+TEST(ModelJson, ComputesWhatKerasComputes) {
+  const Config golden = Config::parse(content_of(golden_path("keras_functional.json")));
+  const auto values =
+      io::read_safetensors(golden_path("keras_functional_values.safetensors")).tensors;
+  std::vector<Tensor> inputs;
+  inputs.push_back(values.at("input0").clone());
+  inputs.push_back(values.at("input1").clone());
+  Model model = Model::from_json(golden.at("model").to_json());
+  model.load_weights(golden_path("keras_functional_weights.safetensors").string());
+  for (std::size_t i = 0; i < 2; ++i) {
+    const Tensor& expected = values.at("output" + std::to_string(i));
+    const Tensor actual = predict(model, inputs, i);
+    ASSERT_EQ(actual.shape(), expected.shape());
+    expect_close(actual, to_doubles(expected), 2e-6, 1, "output " + std::to_string(i));
+  }
 }
 
 TEST(ModelJson, KeepsPoliciesWhateverTheGlobalOne) {
@@ -193,6 +213,19 @@ TEST(ModelJson, RefusesWhatItDoesNotKnow) {
                   replaced("\"class_name\":\"Sequential\"", "\"class_name\":\"Bidirectional\""));
             }).find("Functional"),
             std::string::npos);
+}
+
+TEST(ModelJson, KeepsTheOrderOfLayers) {
+  // The second call of a layer is needed before layers that stand behind others.
+  const SymbolicTensor x = Input({2});
+  Dense shared({.units = 2, .name = "s"});
+  SymbolicTensor y = Dense({.units = 2, .name = "t"})(shared(x));
+  y = Dense({.units = 2, .name = "u"})(shared(y));
+  const Model model(x, Add()({y, Dense({.units = 2, .name = "v"})(x)}));
+  const Model copy = Model::from_json(model.to_json());
+  for (std::size_t i = 0; i < model.layers().size(); ++i) {
+    EXPECT_EQ(copy.layers()[i]->name(), model.layers()[i]->name());
+  }
 }
 
 TEST(ModelJson, RefusesCallsThatNeedEachOther) {

@@ -81,6 +81,22 @@ TEST(Weights, AutomaticNamesGiveWayToChosenOnes) {
   EXPECT_EQ(tensors.count("dense_extra/kernel"), 1u);
 }
 
+TEST(Weights, KeysFollowTheOrderOfCreation) {
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "weights.safetensors").string();
+  const SymbolicTensor x = Input({2});
+  Dense first({.units = 3, .bias_initializer = "ones"});
+  Dense second({.units = 2});
+  const Model model(x, first(second(x)));
+  model.save_weights(file);
+  const auto tensors = io::read_safetensors(file).tensors;
+  EXPECT_EQ(tensors.at("dense/bias").shape(), (Shape{3}));
+  EXPECT_EQ(tensors.at("dense_1/bias").shape(), (Shape{2}));
+  Model copy = Model::from_json(model.to_json());
+  copy.load_weights(file);
+  expect_same_weights(model, copy);
+}
+
 TEST(Weights, LoadingIsAllOrNothing) {
   const TemporaryFolder file_folder;
   const std::string file = (file_folder.path() / "mismatch.safetensors").string();

@@ -107,7 +107,7 @@ std::string autocast_text(const Model& model, std::int64_t batch, bool training)
   return ir::to_string(*traced.graph);
 }
 
-Tensor predict(const Model& model, const std::vector<Tensor>& inputs) {
+Tensor predict(const Model& model, const std::vector<Tensor>& inputs, std::size_t output) {
   StepSpec spec;
   for (const Tensor& input : inputs) spec.inputs.push_back({"x", {input.shape(), input.dtype()}});
   const auto arena = std::make_shared<runtime::Arena>(test_backend("cpu"));
@@ -116,7 +116,7 @@ Tensor predict(const Model& model, const std::vector<Tensor>& inputs) {
     std::memcpy(program->input(i, 0), inputs[i].raw(), inputs[i].bytes());
   }
   program->run(0);
-  return program->output(0);
+  return program->output(output);
 }
 
 void expect_layer(const LayerCase& layer_case) {

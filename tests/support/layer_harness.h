@@ -60,7 +60,8 @@ struct TracedGraph {
 [[nodiscard]] std::string autocast_text(const Model& model, std::int64_t batch,
                                         bool training = false);
 
-/// The model's first output for inputs of one batch, on the CPU.
-[[nodiscard]] Tensor predict(const Model& model, const std::vector<Tensor>& inputs);
+/// Output `output` of the model for inputs of one batch, on the CPU.
+[[nodiscard]] Tensor predict(const Model& model, const std::vector<Tensor>& inputs,
+                             std::size_t output = 0);
 
 }  // namespace demi::testing

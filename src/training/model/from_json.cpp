@@ -1,4 +1,5 @@
-#include <deque>
+#include <algorithm>
+#include <list>
 #include <map>
 #include <optional>
 
@@ -66,24 +67,20 @@ void collect_histories(const Config& argument, std::vector<Config>& histories) {
 class Reader {
  public:
   explicit Reader(const Config& config) {
-    std::deque<PendingCall> pending;
+    std::list<PendingCall> pending;
     for (const Config& object : config.at("layers").as_list()) add_layer(object, pending);
-    // Calls stand with their layers, not in the order in which they can be made.
-    std::size_t stuck = 0;
+    // Calls stand with their layers, not in the order in which they can be made. Taking the first
+    // that can be made keeps the layers in their order.
     while (!pending.empty()) {
-      PendingCall call = std::move(pending.front());
-      pending.pop_front();
-      if (make_call(call)) {
-        stuck = 0;
-        continue;
-      }
-      pending.push_back(std::move(call));
-      if (++stuck == pending.size()) {
+      const auto next = std::find_if(pending.begin(), pending.end(),
+                                     [&](const PendingCall& call) { return make_call(call); });
+      if (next == pending.end()) {
         refuse(
             fmt::format("expected calls that can be made one after another. Received: calls of "
                         "'{}' and others that need each other or missing layers.",
                         pending.front().layer->name()));
       }
+      pending.erase(next);
     }
   }
 
@@ -103,7 +100,7 @@ class Reader {
     std::vector<Config> inputs;
   };
 
-  void add_layer(const Config& object, std::deque<PendingCall>& pending) {
+  void add_layer(const Config& object, std::list<PendingCall>& pending) {
     if (object.at("class_name").as_string() == "InputLayer") {
       const SymbolicTensor input = make_input(object.at("config"));
       results_[object.at("config").at("name").as_string()] = {{input}};
