@@ -15,6 +15,7 @@
 #include <demi/layers/dense.h>
 #include <demi/layers/global_average_pooling2d.h>
 #include <demi/layers/input.h>
+#include <demi/layers/reshape.h>
 #include <demi/layers/softmax.h>
 #include <demi/ops/binary.h>
 
@@ -178,6 +179,18 @@ TEST(Model, OutputsAreFloat32UnderMixedPolicies) {
     // A softmax rounded to float16 would miss 1 by more.
     EXPECT_NEAR(probabilities.at(2 * i) + probabilities.at(2 * i + 1), 1, 1e-6);
   }
+}
+
+TEST(Model, LeavesIntegersAlone) {
+  const PolicyScope scope("mixed_float16");
+  const SymbolicTensor x = Input({4}, {.dtype = int32});
+  const SymbolicTensor y = Reshape({2, 2})(x);
+  EXPECT_EQ(y.dtype(), int32);
+  const Model model(x, y);
+  const Tensor input = Tensor::from(std::vector<std::int32_t>{1, -2, 70000, 4}, {1, 4});
+  const Tensor result = predict(model, list(input.clone()));
+  ASSERT_EQ(result.dtype(), int32);
+  EXPECT_EQ(result.at(2), 70000);
 }
 
 TEST(Model, TracesWithMarksAndCasts) {
