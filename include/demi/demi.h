@@ -52,4 +52,5 @@
 #include <demi/shape.h>
 #include <demi/symbolic_tensor.h>
 #include <demi/tensor.h>
+#include <demi/training.h>
 #include <demi/variable.h>

@@ -12,8 +12,10 @@
 #include <vector>
 
 #include <demi/layer.h>
+#include <demi/memory.h>
 #include <demi/symbolic_tensor.h>
 #include <demi/tensor.h>
+#include <demi/training.h>
 #include <demi/variable.h>
 
 namespace demi {
@@ -93,6 +95,59 @@ class Model {
   /// throws std::invalid_argument, naming every key that is missing, unexpected or of another
   /// shape, unless all agree; std::runtime_error if the file cannot be read.
   void load_weights(const std::string& path);
+
+  // --- training ---
+
+  /// Chooses device, optimizer, loss and metrics; forgets what was compiled before. Throws
+  /// std::invalid_argument if they do not fit the model (a Sequential of unknown input: when it is
+  /// built), DeviceError if the device is not there.
+  void compile(const CompileOptions& options);
+
+  /// Trains. Throws std::invalid_argument "[fit] …" for data or options that do not fit the model,
+  /// TrainingDiverged if the loss or too many gradients in a row are not finite, and whatever
+  /// callbacks throw.
+  History fit(const Dataset& data, const FitOptions& options = {});
+  History fit(const Tensor& x, const Tensor& y, const FitOptions& options = {});
+
+  /// Loss and metrics over `data`: the mean over its samples.
+  Logs evaluate(const Dataset& data, const EvaluateOptions& options = {});
+  Logs evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options = {});
+
+  /// The output for each sample, float32 [n, …] (float64 if its layer computes in float64); n may
+  /// be 0. Targets are ignored. Needs no compile. Throws std::invalid_argument for a model with
+  /// several outputs.
+  [[nodiscard]] Tensor predict(const Dataset& data, const PredictOptions& options = {});
+  [[nodiscard]] Tensor predict(const Tensor& x, const PredictOptions& options = {});
+  /// One tensor for each output.
+  [[nodiscard]] std::vector<Tensor> predict_all(const Dataset& data,
+                                                const PredictOptions& options = {});
+
+  /// One training step on all samples of `batch`; loss and metrics are those before the update.
+  Logs train_on_batch(const Dataset& batch);
+  Logs train_on_batch(const Tensor& x, const Tensor& y);
+  Logs test_on_batch(const Dataset& batch);
+  Logs test_on_batch(const Tensor& x, const Tensor& y);
+
+  /// Everything that the next step depends on, in one safetensors file: weights, optimizer, loss
+  /// scale and its counters, random streams, and where fit stands in its data. The file appears
+  /// complete or not at all. Throws std::runtime_error if it cannot be written.
+  void save_checkpoint(const std::string& path) const;
+  /// Puts that state into this model, compiled the same way, also in another process. Training that
+  /// goes on with FitOptions::resume gives bit for bit what it would have given uninterrupted.
+  /// Changes nothing and throws std::invalid_argument if the file is not a checkpoint of such a
+  /// model, std::runtime_error if it cannot be read.
+  TrainingPosition load_checkpoint(const std::string& path);
+
+  /// The functions below throw std::invalid_argument if the model has not been compiled with a
+  /// loss.
+  [[nodiscard]] Optimizer& optimizer() const;
+  /// Steps and loss scale; waits for the device.
+  [[nodiscard]] TrainingStatus training_status() const;
+  /// Memory of a training step on batches of `batch_size` samples like those of `data`, exactly as
+  /// it is allocated when training begins.
+  [[nodiscard]] PlannedBytes planned_bytes(const Dataset& data, std::int64_t batch_size) const;
+  /// "cpu".
+  [[nodiscard]] std::string device() const;
 
   /// For the compiler.
   [[nodiscard]] ModelImpl& impl() const { return *impl_; }

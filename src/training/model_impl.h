@@ -13,6 +13,8 @@
 
 namespace demi {
 
+class Trainer;
+
 struct ModelImpl {
   std::string name;
   bool is_sequential = false;
@@ -23,6 +25,12 @@ struct ModelImpl {
   /// Empty until a Sequential knows its input.
   std::optional<LayerGraph> layer_graph;
 
+  /// Null before compile().
+  std::shared_ptr<const CompileOptions> compile_options;
+  /// Null until it is needed and the layer graph is known. Refers to layer_graph, so it goes when
+  /// that changes.
+  std::shared_ptr<Trainer> trainer;
+
   /// The graph. Throws std::invalid_argument if it is not known yet.
   [[nodiscard]] const LayerGraph& graph() const;
   /// Builds a Sequential for inputs of these types (first extent: the batch, ignored); does nothing
@@ -30,7 +38,7 @@ struct ModelImpl {
   void ensure_built(const std::vector<TensorType>& inputs);
   /// Appends to a Sequential. Changes nothing if it throws.
   void add(const SequentialItem& item);
-  /// Calls the layers of a Sequential on its input and so makes layer_graph.
+  /// Calls the layers of a Sequential on its input and so makes layer_graph; drops the trainer.
   void build_sequence();
 };
 

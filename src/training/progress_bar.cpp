@@ -80,6 +80,13 @@ double ProgressBar::monotonic() {
 ProgressBar::ProgressBar(std::ostream& out, ProgressStyle style, std::function<double()> clock)
     : out_(out), style_(style), clock_(std::move(clock)) {}
 
+ProgressBar::~ProgressBar() {
+  try {
+    interrupt();
+  } catch (const std::ios_base::failure&) {  // a stream set to throw; there is nobody to tell
+  }
+}
+
 void ProgressBar::begin(const std::string& title, std::int64_t steps, std::int64_t first_step) {
   steps_ = steps;
   first_step_ = step_ = first_step;

@@ -36,6 +36,10 @@ class ProgressBar {
  public:
   /// `clock` gives seconds. `out` must outlive the bar.
   ProgressBar(std::ostream& out, ProgressStyle style, std::function<double()> clock = monotonic);
+  /// Leaves a half-drawn line.
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
 
   /// `title` is a line of its own, "Epoch 1/5"; empty: none. `first_step`, if an epoch is resumed.
   void begin(const std::string& title, std::int64_t steps, std::int64_t first_step = 0);

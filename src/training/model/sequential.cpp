@@ -35,7 +35,9 @@ void ModelImpl::build_sequence() {
       Input(sequence_input->shape.without_front(), {input_name, sequence_input->dtype});
   SymbolicTensor value = input;
   for (const auto& layer : sequence) value = (*layer)(value);
-  layer_graph = extract_layer_graph({input}, {value});
+  LayerGraph graph = extract_layer_graph({input}, {value});
+  trainer.reset();
+  layer_graph = std::move(graph);
 }
 
 void ModelImpl::ensure_built(const std::vector<TensorType>& inputs) {

@@ -1,0 +1,80 @@
+// Options and results of Model::compile, fit, evaluate and predict. Names and defaults are Keras'.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <demi/callbacks.h>
+#include <demi/dataset.h>
+#include <demi/losses.h>
+#include <demi/metrics.h>
+#include <demi/optimizers/optimizer.h>
+
+namespace demi {
+
+struct CompileOptions {
+  /// A name ("adam", "sgd", "adamw") or an optimizer. If a layer computes in float16 it is wrapped
+  /// in a LossScaleOptimizer unless it is one.
+  OptimizerSpec optimizer = "adam";
+  /// One for each output; empty: the model can only predict.
+  LossSpecs loss = {};
+  /// One for each loss; empty: all 1.
+  std::vector<double> loss_weights = {};
+  std::vector<MetricSpec> metrics = {};
+  /// "cpu", "gpu", or "auto": a GPU if there is one.
+  std::string device = "auto";
+  /// Of the CPU; 0: DEMI_NUM_THREADS or the number of processors. Results do not depend on it.
+  int threads = 0;
+};
+
+/// Where training stands in its data: the next batch to be trained on. With `seed` it determines
+/// the samples of all batches to come.
+struct TrainingPosition {
+  int epoch = 0;
+  std::int64_t batch = 0;
+  std::uint64_t seed = 0;
+  friend bool operator==(const TrainingPosition&, const TrainingPosition&) = default;
+};
+
+struct FitOptions {
+  std::int64_t batch_size = 32;
+  int epochs = 1;  ///< the epoch at whose end training is complete, counted from 0
+  Dataset validation_data = {};
+  /// Share of the samples, taken from the end before shuffling, to validate on; unused with
+  /// validation_data.
+  double validation_split = 0;
+  std::int64_t validation_batch_size = 0;  ///< 0: batch_size
+  bool shuffle = true;
+  /// Of the order of samples; nullopt: that of set_random_seed.
+  std::optional<std::uint64_t> seed = std::nullopt;
+  std::vector<CallbackHandle> callbacks = {};
+  /// 0: silent; 1: a progress bar, or plain lines where output is not a terminal; 2: a line per
+  /// epoch.
+  int verbose = 1;
+  int initial_epoch = 0;
+  /// Batches after which an epoch ends; 0: all.
+  std::int64_t steps_per_epoch = 0;
+  /// Batches after which this call returns, also in the middle of an epoch; 0: no limit. The run is
+  /// then taken to be continued: moving averages of weights (use_ema) do not replace them.
+  std::int64_t max_steps = 0;
+  /// Go on from here instead of initial_epoch: what load_checkpoint returned.
+  std::optional<TrainingPosition> resume = std::nullopt;
+  /// Train on whatever comes: input data are not searched for NaN and infinity, and neither a
+  /// non-finite loss nor skipped steps end training.
+  bool allow_non_finite = false;
+};
+
+struct EvaluateOptions {
+  std::int64_t batch_size = 32;
+  std::vector<CallbackHandle> callbacks = {};
+  int verbose = 1;
+};
+
+struct PredictOptions {
+  std::int64_t batch_size = 32;
+  int verbose = 0;
+};
+
+}  // namespace demi

@@ -1,0 +1,77 @@
+// Trainer: what makes a model run: a device, what compile() was given, and the compiled steps.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <demi/memory.h>
+#include <demi/training.h>
+
+#include "src/layers/layer_graph.h"
+#include "src/training/compile.h"
+
+namespace demi {
+
+class LossScaleOptimizer;
+
+/// Owned by the model; not thread safe. Programs are compiled at the first use of a batch size and
+/// kept; all of them share one arena.
+class Trainer {
+ public:
+  /// `model` must outlive the trainer. Without a loss in the options it can only predict. Throws
+  /// std::invalid_argument if the options do not fit the model, DeviceError for a device that is
+  /// not there.
+  Trainer(const LayerGraph& model, const CompileOptions& options);
+
+  [[nodiscard]] const LayerGraph& model() const { return model_; }
+  /// Null if compile() was given no loss.
+  [[nodiscard]] const TrainingSpec* training() const { return training_ ? &*training_ : nullptr; }
+  /// Throws std::invalid_argument "[where] …" if the model was compiled without a loss.
+  const TrainingSpec& require_training(const std::string& where) const;
+  [[nodiscard]] const StepState& state() const { return state_; }
+  /// "cpu".
+  [[nodiscard]] std::string device() const { return arena_->backend().name(); }
+  /// Whether waiting for the device costs nothing, so that state may be read after every step.
+  [[nodiscard]] bool is_synchronous() const { return is_synchronous_; }
+
+  /// The program for batches of `rows` samples of `data`, compiled now if need be.
+  [[nodiscard]] std::shared_ptr<Program> program(StepMode mode, const Dataset& data,
+                                                 std::int64_t rows, const std::string& where);
+
+  /// Means since reset(), by the names under which they are reported. Waits for the device.
+  [[nodiscard]] Logs train_logs() const { return logs_of(state_.train); }
+  [[nodiscard]] Logs evaluate_logs() const { return logs_of(state_.evaluate); }
+  void reset_train() const { reset(state_.train); }
+  void reset_evaluate() const { reset(state_.evaluate); }
+
+  [[nodiscard]] TrainingStatus status() const;
+  /// The optimizer, if it is one that scales the loss; else null.
+  [[nodiscard]] const LossScaleOptimizer* loss_scaler() const;
+  /// Steps since reset_train() whose loss was not finite.
+  [[nodiscard]] std::int64_t non_finite_losses() const;
+
+  [[nodiscard]] PlannedBytes planned_bytes(const Dataset& data, std::int64_t batch_size);
+
+  /// The next batch of training, kept up to date by fit; part of a checkpoint.
+  TrainingPosition position;
+  /// Key of random layers; part of a checkpoint. Changing it drops the compiled steps.
+  [[nodiscard]] std::uint64_t seed() const { return seed_; }
+  void set_seed(std::uint64_t seed);
+
+ private:
+  static Logs logs_of(const std::vector<Accumulator>& accumulators);
+  static void reset(const std::vector<Accumulator>& accumulators);
+
+  const LayerGraph& model_;
+  std::optional<TrainingSpec> training_;
+  StepState state_;
+  std::shared_ptr<runtime::Arena> arena_;
+  bool is_synchronous_ = true;
+  std::uint64_t seed_ = 0;
+  std::vector<std::shared_ptr<Program>> programs_;  ///< least recently used first
+};
+
+}  // namespace demi
