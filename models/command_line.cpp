@@ -1,0 +1,118 @@
+#include "models/command_line.h"
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <numeric>
+#include <stdexcept>
+
+#include <demi/demi.h>
+#include <CLI/CLI.hpp>
+
+namespace demi::models {
+namespace {
+
+/// Number of insertions, deletions and replacements that turn `a` into `b`.
+std::size_t edit_distance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  std::iota(row.begin(), row.end(), std::size_t{0});
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row.back();
+}
+
+std::string suggestion(const std::string& name, const std::vector<std::string>& candidates) {
+  const std::string best = closest(name, candidates);
+  return best.empty() ? "" : " Did you mean '" + best + "'?";
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// What CLI11 says, on one line.
+std::string describe(const CLI::ParseError& error) {
+  std::string text = error.what();
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  return text;
+}
+
+/// Parses; for arguments that are not known, throws std::invalid_argument with a suggestion.
+void parse(CLI::App& app, int argc, const char* const* argv) {
+  app.allow_extras();
+  app.parse(argc, argv);
+  if (app.remaining_size() == 0) return;
+  const std::string first = app.remaining().front();
+  const std::string name = first.substr(0, first.find('='));
+  throw std::invalid_argument("unknown argument '" + first + "'." +
+                              suggestion(name, option_names(app)));
+}
+
+}  // namespace
+
+std::string closest(const std::string& name, const std::vector<std::string>& candidates) {
+  std::string best;
+  std::size_t least = std::max<std::size_t>(2, name.size() / 3) + 1;
+  for (const std::string& candidate : candidates) {
+    const std::size_t distance = edit_distance(name, candidate);
+    if (distance < least) {
+      least = distance;
+      best = candidate;
+    }
+  }
+  return best;
+}
+
+std::string check_choice(const std::string& name, const std::vector<std::string>& candidates) {
+  if (std::find(candidates.begin(), candidates.end(), name) != candidates.end()) return "";
+  std::string known;
+  for (const std::string& candidate : candidates) {
+    known += (known.empty() ? "'" : ", '") + candidate + "'";
+  }
+  return "expected one of " + known + ". Received: '" + name + "'." + suggestion(name, candidates);
+}
+
+std::string check_policy(const std::string& name) {
+  try {
+    (void)DTypePolicy(name);
+    return "";
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+}
+
+int run_program(CLI::App& app, int argc, const char* const* argv,
+                const std::function<void()>& body) {
+  try {
+    parse(app, argc, argv);
+  } catch (const CLI::Success&) {
+    std::cout << app.help();
+    return 0;
+  } catch (const CLI::ParseError& error) {
+    std::cerr << app.get_name() << ": " << describe(error) << '\n';
+    return 2;
+  } catch (const std::invalid_argument& error) {
+    std::cerr << app.get_name() << ": " << error.what() << '\n';
+    return 2;
+  }
+  try {
+    body();
+    return 0;
+  } catch (const std::exception& error) {
+    std::cerr << app.get_name() << ": " << error.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace demi::models

@@ -1,0 +1,180 @@
+#include "models/training_run.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <utility>
+
+#include <nlohmann/json.hpp>
+
+#include "models/mlp.h"
+#include "models/mnist_cnn.h"
+#include "models/resnet20.h"
+
+namespace demi::models {
+namespace {
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Times the steps of a run.
+class Stopwatch : public Callback {
+ public:
+  explicit Stopwatch(Clock::time_point started) : started_(started) {}
+
+  void on_epoch_begin(int /*epoch*/) override { epoch_started_ = last_end_ = Clock::now(); }
+
+  void on_train_batch_end(std::int64_t batch, const BatchLogs& /*logs*/) override {
+    const Clock::time_point now = Clock::now();
+    const std::int64_t size = parameters().batch_size;
+    const std::int64_t rows = std::min(size, parameters().samples - batch * size);
+    if (first_step_seconds_ == 0) {
+      first_step_seconds_ = seconds_since(started_);
+    } else {
+      const double seconds = std::chrono::duration<double>(now - last_end_).count();
+      seconds_ += seconds;
+      samples_ += rows;
+      if (rows == size) whole_steps_.push_back(seconds);
+    }
+    last_end_ = now;
+  }
+
+  void on_epoch_end(int /*epoch*/, Logs& /*logs*/) override {
+    epoch_seconds_.push_back(seconds_since(epoch_started_));
+  }
+
+  void write_to(RunResult& result) const {
+    result.first_step_seconds = first_step_seconds_;
+    result.epoch_seconds = epoch_seconds_;
+    if (seconds_ > 0) result.images_per_second = static_cast<double>(samples_) / seconds_;
+    if (whole_steps_.empty()) return;
+    std::vector<double> sorted = whole_steps_;
+    const auto middle = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() / 2);
+    std::nth_element(sorted.begin(), middle, sorted.end());
+    result.step_ms_median = *middle * 1e3;
+  }
+
+ private:
+  Clock::time_point started_;
+  Clock::time_point epoch_started_;
+  Clock::time_point last_end_;
+  double first_step_seconds_ = 0;
+  double seconds_ = 0;        // of all steps but the first
+  std::int64_t samples_ = 0;  // in these
+  std::vector<double> whole_steps_;
+  std::vector<double> epoch_seconds_;
+};
+
+/// The highest resident set size of this process so far, from /proc; 0 where there is none.
+std::uint64_t peak_rss_bytes() {
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  while (status >> word) {
+    if (word != "VmHWM:") continue;
+    std::uint64_t kibibytes = 0;
+    status >> kibibytes;
+    return kibibytes * 1024;
+  }
+  return 0;
+}
+
+nlohmann::json epochs_to_json(const RunResult& result) {
+  nlohmann::json epochs = nlohmann::json::array();
+  for (std::size_t i = 0; i < result.history.epoch.size(); ++i) {
+    nlohmann::json epoch = {{"epoch", result.history.epoch[i]},
+                            {"seconds", result.epoch_seconds.at(i)}};
+    for (const auto& [name, values] : result.history.history) epoch[name] = values[i];
+    epochs.push_back(std::move(epoch));
+  }
+  return epochs;
+}
+
+}  // namespace
+
+const std::vector<Architecture>& architectures() {
+  static const std::vector<Architecture> kAll = {
+      {"mnist_cnn", mnist_cnn}, {"mlp", mlp}, {"resnet20", resnet20}};
+  return kAll;
+}
+
+RunResult run_training(const RunOptions& options, const Dataset& train, const Dataset& test) {
+  set_global_policy(options.policy);
+  set_random_seed(options.seed);
+  reset_layer_names();
+  Model model = options.architecture.build(train.input().shape().without_front(), 10);
+  model.compile({.optimizer = Adam({.learning_rate = options.learning_rate}),
+                 .loss = "sparse_categorical_crossentropy",
+                 .metrics = {"accuracy"},
+                 .device = options.device,
+                 .threads = options.threads});
+  if (options.summary) model.summary();
+
+  const auto stopwatch = std::make_shared<Stopwatch>(options.started);
+  RunResult result;
+  result.policy = options.policy;
+  result.seed = options.seed;
+  result.history = model.fit(train, {.batch_size = options.batch_size,
+                                     .epochs = options.epochs,
+                                     .callbacks = {stopwatch},
+                                     .verbose = options.verbose,
+                                     .max_steps = options.steps});
+  const Logs scores =
+      model.evaluate(test, {.batch_size = options.batch_size, .verbose = options.verbose});
+  result.device = model.device();
+  result.test_accuracy = scores.at("accuracy");
+  result.test_loss = scores.at("loss");
+  result.planned_bytes = model.planned_bytes(train, options.batch_size);
+  result.skipped_steps = result.history.status.skipped_steps;
+  result.loss_scale = result.history.status.loss_scale;
+  result.peak_rss_bytes = peak_rss_bytes();
+  stopwatch->write_to(result);
+  return result;
+}
+
+nlohmann::json to_json(const RunResult& result) {
+  const PlannedBytes& planned = result.planned_bytes;
+  return {{"policy", result.policy},
+          {"seed", result.seed},
+          {"device", result.device},
+          {"test_accuracy", result.test_accuracy},
+          {"test_loss", result.test_loss},
+          {"images_per_second", result.images_per_second},
+          {"step_ms_median", result.step_ms_median},
+          {"first_step_seconds", result.first_step_seconds},
+          {"peak_rss_bytes", result.peak_rss_bytes},
+          {"planned_bytes",
+           {{"activations", planned.activations},
+            {"weights", planned.weights},
+            {"compute_copies", planned.compute_copies},
+            {"gradients", planned.gradients},
+            {"optimizer", planned.optimizer},
+            {"temporaries", planned.temporaries},
+            {"workspace", planned.workspace},
+            {"arena", planned.arena},
+            {"input_buffers", planned.input_buffers},
+            {"total", planned.total}}},
+          {"skipped_steps", result.skipped_steps},
+          {"loss_scale", result.loss_scale},
+          {"epochs", epochs_to_json(result)}};
+}
+
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(getpid());
+  std::ofstream file(temporary);
+  file << json.dump(2) << '\n';
+  file.close();
+  std::error_code error;
+  if (file) std::filesystem::rename(temporary, path, error);
+  if (!file || error) {
+    std::error_code ignored;
+    std::filesystem::remove(temporary, ignored);
+    throw std::runtime_error("cannot write " + path.string() + ".");
+  }
+}
+
+}  // namespace demi::models
