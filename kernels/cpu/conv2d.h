@@ -112,8 +112,8 @@ void conv2d_backward_filter(const Conv2DProblem& problem, const void* x, const v
 // order of the sums. A g of zero is skipped too, so clear g where the ReLU before the pooling was
 // off.
 
-/// Whether the two functions below take this problem: stride 1, dilation 1, groups 1, images of up to
-/// 2^18 elements and windows that overlap little.
+/// Whether the two functions below take this problem: stride 1, dilation 1, groups 1, images of up
+/// to 2^18 elements and windows that overlap little.
 [[nodiscard]] bool conv2d_backward_pooled_supports(const Conv2DProblem& problem,
                                                    const PoolWindow& window);
 

@@ -95,8 +95,7 @@ std::vector<TensorType> infer_reshape(const InferContext& context) {
     // that takes is seen when it is known.
     const bool regroups = missing_extent(elements, others) || missing_extent(others, elements);
     if (x.shape[0] != Shape::kUnknown || !x.shape.without_front().is_known() ||
-        target.rank() == 0 || target[0] != Shape::kUnknown ||
-        !(elements == others || regroups)) {
+        target.rank() == 0 || target[0] != Shape::kUnknown || !(elements == others || regroups)) {
       refuse("reshape", "a batch that fits into " + target.to_string(), context.inputs);
     }
   } else if (unknown == 1) {

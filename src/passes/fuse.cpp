@@ -71,7 +71,8 @@ class Fuse {
   /// any more.
   bool relu_backward_through_pool(ir::NodeId id) {
     const ir::Node node = graph_.node(id);
-    if (node.op->name != "relu_backward") return false;
+    const bool any_use = capabilities_.conv2d_max_pool || capabilities_.max_pool_relu;
+    if (node.op->name != "relu_backward" || !any_use) return false;
     const ir::Node* pool_backward = producer_if(node.inputs[0], "max_pool2d_backward");
     if (pool_backward == nullptr || only_reader(node.inputs[0]) != id) return false;
     const ir::Node* pool = producer_if(pool_backward->inputs[1], "max_pool2d");
