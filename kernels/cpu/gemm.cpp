@@ -231,7 +231,6 @@ void Gemm<E>::run_chunk(std::int64_t row, std::int64_t block, std::int64_t colum
   const auto step_size = static_cast<std::int32_t>(p_.transpose_a ? plan_.kernels.lanes : 1);
   for (std::int32_t i = 0; i < plan_.depth; ++i) steps[static_cast<std::size_t>(i)] = i * step_size;
   job.a_steps = steps.data();
-  job.init_stride = plan_.columns;
 
   for (std::int64_t i = 0; i < plan_.depth_blocks; ++i) {
     const std::int64_t step = i * plan_.depth;
@@ -253,11 +252,13 @@ void Gemm<E>::run_chunk(std::int64_t row, std::int64_t block, std::int64_t colum
                             .out = panel_sums,
                             .width = plan_.columns});
       }
-      job.init = i > 0 || p_.accumulate ? panel_sums : nullptr;
+      const bool from_sums = i > 0 || p_.accumulate;
+      const E* bias = bias_ != nullptr ? bias_ + block + j : nullptr;
+      job.init = from_sums ? panel_sums : bias;
+      job.init_stride = from_sums ? plan_.columns : 0;
       job.c = last ? const_cast<void*>(c.data) : panel_sums;
       job.c_storage = last ? c.storage : Storage::kCompute;
       job.c_stride = last ? plan_.ldc : plan_.columns;
-      job.bias = last && bias_ != nullptr ? bias_ + block + j : nullptr;
       plan_.kernels.run_panel(width, job);
     }
   }
@@ -276,6 +277,7 @@ void check(const GemmProblem& p) {
 template <class E>
 void run(const GemmProblem& problem, const void* a, const void* b, const void* bias, void* c,
          void* workspace, ThreadPool& pool) {
+  DEMI_CHECK(bias == nullptr || !problem.accumulate, "sums start from a bias or from C");
   const Plan<E> plan(problem, pool.threads());
   Gemm<E>(problem, plan, a, b, c, workspace).run(bias, pool);
 }

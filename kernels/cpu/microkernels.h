@@ -38,14 +38,14 @@ struct PanelJob {
   std::int64_t depth;             ///< steps of the sum
   const E* b;                     ///< readable for the panel's whole width at every step
   std::int64_t b_stride;
-  /// What the sums start from, [rows] at this stride and the panel's whole width; null: zero.
+  /// What the sums start from, [rows] at this stride (0: a bias) and the panel's whole width; null:
+  /// zero.
   const E* init;
   std::int64_t init_stride;
   void* c;
   Storage c_storage;
   const std::int64_t* c_offsets;  ///< [rows], elements; null: row · c_stride
   std::int64_t c_stride;
-  const E* bias;  ///< [panel's whole width] or null
   bool relu;
   std::int64_t rows;
   std::int64_t columns;
@@ -68,6 +68,27 @@ struct PoolJob {
   std::uint8_t* index;
   std::int64_t y_stride;
   std::int64_t channels;
+};
+
+/// A panel of sums over 2 × 2 windows of pixels, max-pooled before they leave the registers.
+template <class E>
+struct WindowsJob {
+  const E* a;
+  const std::int64_t* a_offsets;  ///< [windows], of the first pixel
+  std::int64_t to_right;          ///< from there to the pixel on the right, and below
+  std::int64_t to_below;
+  const std::int32_t* a_steps;  ///< [depth]
+  std::int64_t depth;
+  const E* b;
+  std::int64_t b_stride;
+  const E* init;  ///< [panel's whole width] or null
+  bool relu;
+  void* y;  ///< window by window, `y_stride` apart
+  Storage y_storage;
+  std::uint8_t* index;
+  std::int64_t y_stride;
+  std::int64_t windows;
+  std::int64_t columns;
 };
 
 /// Copies a matrix [rows, columns] of any storage to E.
@@ -135,6 +156,8 @@ struct MicroKernels {
   /// Writes `count` values as `storage`.
   void (*unpack)(const E* values, std::int64_t count, void* out, Storage storage);
   void (*pool)(const PoolJob<E>& job);
+  /// As `panels`.
+  void (*windows[kMaxVectors])(const WindowsJob<E>& job);
   /// lists[v - 1] computes sums v vectors wide.
   void (*lists[kMaxListVectors])(const ListsJob<E>& job);
   void (*select)(const SelectJob<E>& job);

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/cpu/microkernels.h"
+#include "kernels/cpu/microkernels_pool_impl.h"
 #include "kernels/cpu/microkernels_sparse_impl.h"
 #include "kernels/cpu/simd.h"
 
@@ -12,29 +13,6 @@ namespace demi::cpu::DEMI_CPU_ISA {
 /// Rows of C held in registers: times two vectors (AVX-512: four), they and the operands of a step
 /// fill the register file.
 inline constexpr int kTileRows = 6;
-
-DEMI_INLINE std::int64_t min_of(std::int64_t a, std::int64_t b) {
-  return a < b ? a : b;
-}
-
-/// Calls f with the pointer typed as the storage says.
-template <class E, class F>
-DEMI_INLINE void with_type(const void* data, Storage storage, const F& f) {
-  if constexpr (sizeof(E) == sizeof(float)) {
-    if (storage == Storage::kFloat16) return f(static_cast<const Float16*>(data));
-    if (storage == Storage::kBFloat16) return f(static_cast<const BFloat16*>(data));
-  }
-  f(static_cast<const E*>(data));
-}
-
-template <class E, class F>
-DEMI_INLINE void with_type(void* data, Storage storage, const F& f) {
-  if constexpr (sizeof(E) == sizeof(float)) {
-    if (storage == Storage::kFloat16) return f(static_cast<Float16*>(data));
-    if (storage == Storage::kBFloat16) return f(static_cast<BFloat16*>(data));
-  }
-  f(static_cast<E*>(data));
-}
 
 // ---- Panels of C
 // ----------------------------------------------------------------------------------
@@ -85,14 +63,6 @@ DEMI_INLINE void store_tile(const PanelJob<E>& job, std::int64_t row,
 template <class E, int kVectors, int kRows>
 DEMI_INLINE void finish_tile(const PanelJob<E>& job, std::int64_t row,
                              Vec<E> (&sums)[kRows][kVectors]) {
-  if (job.bias != nullptr) {
-    DEMI_UNROLL
-    for (int v = 0; v < kVectors; ++v) {
-      const Vec<E> bias = load<E>(job.bias + v * kLanes<E>);
-      DEMI_UNROLL
-      for (int i = 0; i < kRows; ++i) sums[i][v] += bias;
-    }
-  }
   if (job.relu) {
     DEMI_UNROLL
     for (int i = 0; i < kRows; ++i) {
@@ -255,56 +225,6 @@ void unpack(const E* values, std::int64_t count, void* out, Storage storage) {
   });
 }
 
-// ---- Max-pooling
-// ----------------------------------------------------------------------------------
-
-/// One vector of channels of one window.
-template <class E, class T>
-DEMI_INLINE void pool_window(const PoolJob<E>& job, const E* values, T* y, std::uint8_t* index,
-                             std::int64_t count) {
-  using Places = decltype(Vec<E>{} > Vec<E>{});
-  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<E>)));
-  Vec<E> best = load<E>(values);
-  Places place = {};
-  Places current = {};
-  for (std::int64_t i = 0; i < job.size_h; ++i, values += job.row_stride) {
-    for (std::int64_t j = 0; j < job.size_w; ++j) {
-      const Vec<E> value = load<E>(values + j * job.width);
-      // The very first candidate is `best` itself: not taken, be it a number or NaN.
-      const Places take = ~(value <= best) & (best == best);
-      best = take ? value : best;
-      place = take ? current : place;
-      current = current + 1;
-    }
-  }
-  const Bytes bytes = __builtin_convertvector(place, Bytes);
-  if (count >= kLanes<E>) {
-    store_as<E>(y, best);
-    __builtin_memcpy(index, &bytes, sizeof(bytes));
-  } else {
-    store_some<E>(y, best, count);
-    __builtin_memcpy(index, &bytes, static_cast<std::size_t>(count));
-  }
-}
-
-template <class E>
-void pool(const PoolJob<E>& job) {
-  with_type<E>(job.y, job.y_storage, [&](auto* y) {
-    std::uint8_t* index = job.index;
-    for (std::int64_t i = 0; i < job.out_rows; ++i) {
-      const E* row = job.values + i * job.stride_h * job.row_stride;
-      for (std::int64_t j = 0; j < job.out_columns; ++j) {
-        const E* values = row + j * job.stride_w * job.width;
-        for (std::int64_t c = 0; c < job.channels; c += kLanes<E>) {
-          pool_window<E>(job, values + c, y + c, index + c, job.channels - c);
-        }
-        y += job.y_stride;
-        index += job.y_stride;
-      }
-    }
-  });
-}
-
 // ---- The table
 // ------------------------------------------------------------------------------------
 
@@ -319,11 +239,15 @@ MicroKernels<E> make_microkernels() {
   if constexpr (kVectors == 4) {
     kernels.panels[2] = run_panel<E, 3>;
     kernels.panels[3] = run_panel<E, 4>;
+    kernels.windows[2] = run_windows<E, 3>;
+    kernels.windows[3] = run_windows<E, 4>;
   }
   kernels.pack = pack<E>;
   kernels.pack_transposed = pack_transposed<E>;
   kernels.unpack = unpack<E>;
   kernels.pool = pool<E>;
+  kernels.windows[0] = run_windows<E, 1>;
+  kernels.windows[1] = run_windows<E, 2>;
   set_lists(kernels, std::make_integer_sequence<int, MicroKernels<E>::kMaxListVectors>());
   kernels.select = select<E>;
   return kernels;

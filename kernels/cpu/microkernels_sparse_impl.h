@@ -11,28 +11,30 @@ namespace demi::cpu::DEMI_CPU_ISA {
 template <class E, int kVectors>
 void sum_lists(const ListsJob<E>& job) {
   const std::int64_t last_columns = job.columns - (kVectors - 1) * kLanes<E>;
-  for (std::int64_t i = 0; i < job.list_count; ++i) {
-    const EntryList& list = job.lists[i];
-    if (list.begin == list.end) continue;
-    E* out = job.sums + list.target;
+  const E* const rows = job.rows;
+  for (const EntryList *list = job.lists, *end = list + job.list_count; list != end; ++list) {
+    if (list->begin == list->end) continue;
+    E* out = job.sums + list->target;
     Vec<E> sums[kVectors];
     DEMI_UNROLL
     for (int v = 0; v < kVectors; ++v) sums[v] = load<E>(out + v * kLanes<E>);
-    for (std::int32_t e = list.begin; e < list.end; ++e) {
-      const Vec<E> value = broadcast<E>(job.entries[e].value);
-      const E* row = job.rows + job.entries[e].offset;
+    const Entry<E>* entry = job.entries + list->begin;
+    const Entry<E>* const last = job.entries + list->end;
+    do {
+      const Vec<E> value = broadcast<E>(entry->value);
+      const E* row = rows + entry->offset;
       DEMI_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         sums[v] = fma<E>(value, load<E>(row + v * kLanes<E>), sums[v]);
       }
-    }
+    } while (++entry != last);
     DEMI_UNROLL
     for (int v = 0; v + 1 < kVectors; ++v) store<E>(out + v * kLanes<E>, sums[v]);
-    E* last = out + (kVectors - 1) * kLanes<E>;
+    out += (kVectors - 1) * kLanes<E>;
     if (last_columns == kLanes<E>) {
-      store<E>(last, sums[kVectors - 1]);
+      store<E>(out, sums[kVectors - 1]);
     } else {
-      store_some<E>(last, sums[kVectors - 1], last_columns);
+      store_some<E>(out, sums[kVectors - 1], last_columns);
     }
   }
 }

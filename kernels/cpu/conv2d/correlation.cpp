@@ -28,6 +28,7 @@ class Correlator {
   void run(ThreadPool& pool) {
     if (p_.n == 0) return;
     prepare_phases();
+    if (plan_.shallow) prepare_windows();
     if (buffers_.bias != nullptr) {
       kernels_.pack({.source = {buffers_.bias, storage_of(p_.bias_dtype)},
                      .source_stride = p_.result_channels,
@@ -55,6 +56,7 @@ class Correlator {
   };
 
   void prepare_phases();
+  void prepare_windows() const;
   std::int64_t prepare_steps(Phase& phase, std::int64_t slot, std::int64_t row_phase,
                              std::int64_t column_phase) const;
   void prepare_pixels(Phase& phase, std::int64_t row_phase, std::int64_t column_phase) const;
@@ -62,8 +64,12 @@ class Correlator {
   void run_chunk(std::int64_t chunk, int thread) const;
   const E* place_source(std::int64_t image, std::int64_t images, std::int64_t strip, E* box) const;
   void run_panel(const Strip& strip, const Phase& phase, std::int64_t panel) const;
+  void run_windows(const Strip& strip, std::int64_t panel) const;
   void pool_panel(const Strip& strip, std::int64_t width, std::int64_t column,
                   std::int64_t columns) const;
+  [[nodiscard]] const E* bias_of(std::int64_t group, std::int64_t column) const {
+    return buffers_.bias != nullptr ? bias_ + group * plan_.group_columns + column : nullptr;
+  }
   [[nodiscard]] std::int64_t rows_of_phase(const Phase& phase, std::int64_t rows) const {
     return ceil_div(std::max<std::int64_t>(0, rows - phase.first_row), p_.rows.step());
   }
@@ -150,6 +156,21 @@ void Correlator<E>::prepare_pixels(Phase& phase, std::int64_t row_phase,
   }
 }
 
+/// Where the windows of a strip start in its source.
+template <class E>
+void Correlator<E>::prepare_windows() const {
+  auto* offsets = piece<std::int64_t>(buffers_.workspace, plan_.windows_offset);
+  const PoolWindow& window = *p_.window;
+  const std::int64_t columns = window.out_w(p_.columns.result);
+  for (std::int64_t i = 0; i < plan_.images * plan_.units * columns; ++i) {
+    const std::int64_t row = i / columns;
+    const std::int64_t pixel_row =
+        row / plan_.units * phases_->rows + row % plan_.units * window.stride_h;
+    offsets[i] =
+        phases_->source_offsets[pixel_row * phases_->columns + i % columns * window.stride_w];
+  }
+}
+
 /// Packs one panel of a group, [slots · source channels, width].
 template <class E>
 void Correlator<E>::pack_filter(std::int64_t panel) const {
@@ -204,7 +225,11 @@ void Correlator<E>::run_chunk(std::int64_t chunk, int thread) const {
   strip.sums = piece<E>(own, plan_.sums_piece);
   for (std::int64_t i = 0; i < plan_.phase_count; ++i) {
     for (std::int64_t panel = first_panel; panel < end_panel; ++panel) {
-      run_panel(strip, phases_[i], panel);
+      if (plan_.shallow) {
+        run_windows(strip, panel);
+      } else {
+        run_panel(strip, phases_[i], panel);
+      }
     }
   }
 }
@@ -243,7 +268,6 @@ void Correlator<E>::run_panel(const Strip& strip, const Phase& phase, std::int64
   const E* filter =
       filter_ + (group * plan_.group_columns + column) * plan_.depth + phase.first_step * width;
   job.b_stride = width;
-  job.init_stride = width;
   job.rows = phase.columns *
              (strip.images > 1 ? strip.images * phase.rows : rows_of_phase(phase, strip.rows));
   std::int64_t step = 0;
@@ -251,14 +275,14 @@ void Correlator<E>::run_panel(const Strip& strip, const Phase& phase, std::int64
     job.depth = std::min(kMaxDepth, phase.depth - step);
     job.a_steps = phase.steps + step;
     job.b = filter + step * width;
-    job.init = step == 0 ? nullptr : strip.sums;
+    job.init = step == 0 ? bias_of(group, column) : strip.sums;
+    job.init_stride = step == 0 ? 0 : width;
     step += job.depth;
     const bool last = step == phase.depth;
     job.c = strip.sums;
     job.c_stride = width;
     job.columns = width;
     if (last) {
-      job.bias = buffers_.bias != nullptr ? bias_ + group * plan_.group_columns + column : nullptr;
       job.relu = p_.relu;
       if (p_.window == nullptr) {
         const std::int64_t row = strip.image * p_.rows.result + strip.unit * p_.rows.step();
@@ -274,6 +298,35 @@ void Correlator<E>::run_panel(const Strip& strip, const Phase& phase, std::int64
   if (p_.window != nullptr) {
     pool_panel(strip, width, group * p_.result_channels + column, columns);
   }
+}
+
+/// Computes one panel of a strip's pooled results in registers.
+template <class E>
+void Correlator<E>::run_windows(const Strip& strip, std::int64_t panel) const {
+  const std::int64_t group = panel / plan_.panels;
+  const std::int64_t column = panel % plan_.panels * kernels_.panel_width;
+  const std::int64_t width = kernels_.width_of(p_.result_channels - column);
+  const std::int64_t out_rows = p_.window->out_h(p_.rows.result);
+  const std::int64_t out_columns = p_.window->out_w(p_.columns.result);
+  const std::int64_t at = (strip.image * out_rows + strip.unit) * out_columns * result_pitch() +
+                          group * p_.result_channels + column;
+  kernels_.windows[width / kernels_.lanes - 1](
+      {.a = strip.source + group * p_.source_channels,
+       .a_offsets = piece<std::int64_t>(buffers_.workspace, plan_.windows_offset),
+       .to_right = p_.columns.advance(1) * plan_.box.c,
+       .to_below = p_.rows.advance(1) * plan_.pitch,
+       .a_steps = phases_->steps,
+       .depth = phases_->depth,
+       .b = filter_ + (group * plan_.group_columns + column) * plan_.depth,
+       .b_stride = width,
+       .init = bias_of(group, column),
+       .relu = p_.relu,
+       .y = result_at(at),
+       .y_storage = storage_of(p_.result_dtype),
+       .index = buffers_.index + at,
+       .y_stride = result_pitch(),
+       .windows = strip.images * p_.window->out_h(strip.rows) * out_columns,
+       .columns = std::min(width, p_.result_channels - column)});
 }
 
 template <class E>

@@ -13,6 +13,8 @@ constexpr std::int64_t kMaxBox = 48 * 1024;
 constexpr std::int64_t kMaxPixels = 1024;
 /// Of a strip that is pooled: its values of one panel stay in the first-level cache.
 constexpr std::int64_t kMaxPooledPixels = 320;
+/// Up to so many steps, storing the values before their pooling costs more than summing them.
+constexpr std::int64_t kShallow = 64;
 /// Strips take in further images until they have so many pixels.
 constexpr std::int64_t kMinPixels = 48;
 constexpr std::int64_t kWantedChunks = 16;
@@ -108,6 +110,8 @@ CorrelationPlan<E>::CorrelationPlan(const CorrelationProblem& problem, int threa
          .first_column = p.columns.lowest(0),
          .rows = 0,
          .columns = p.columns.highest(p.columns.result) - p.columns.lowest(0) + 1};
+  shallow =
+      p.window != nullptr && p.window->size_h == 2 && p.window->size_w == 2 && depth <= kShallow;
   choose_strips();
   in_place = !is_half(p.source_dtype) && p.rows.lowest(0) >= 0 && box.first_column >= 0 &&
              p.rows.highest(p.rows.result) < box.h && box.first_column + box.columns <= box.w;
@@ -130,7 +134,8 @@ std::int64_t CorrelationPlan<E>::box_rows(std::int64_t units) const {
 template <class E>
 bool CorrelationPlan<E>::fits(std::int64_t units) const {
   return box_rows(units) * box.columns * box.c <= kMaxBox &&
-         rows_of(units) * p.columns.result <= (p.window != nullptr ? kMaxPooledPixels : kMaxPixels);
+         rows_of(units) * p.columns.result <=
+             (p.window != nullptr && !shallow ? kMaxPooledPixels : kMaxPixels);
 }
 
 template <class E>
@@ -161,6 +166,8 @@ void CorrelationPlan<E>::reserve(int threads) {
   steps_offset = shared.reserve<std::int32_t>(depth);
   slots_offset = shared.reserve<std::int32_t>(p.rows.taps * p.columns.taps);
   offsets_offset = shared.reserve<std::int64_t>(2 * pixels);
+  windows_offset = shared.reserve<std::int64_t>(
+      shallow ? images * units * p.window->out_w(p.columns.result) : 0);
   thread_offset = shared.bytes();
   WorkspaceLayout own;
   box_piece = own.reserve<E>(in_place ? 0 : images * image_pitch);

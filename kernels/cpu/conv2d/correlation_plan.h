@@ -58,6 +58,7 @@ struct CorrelationPlan {
   std::int64_t chunk_panels;
   std::int64_t phase_count;
   std::int64_t pixels;  ///< of a full strip
+  bool shallow;         ///< pooled in registers: short sums over 2 × 2 windows
 
   std::size_t filter_offset;
   std::size_t bias_offset;
@@ -65,6 +66,7 @@ struct CorrelationPlan {
   std::size_t steps_offset;
   std::size_t slots_offset;
   std::size_t offsets_offset;
+  std::size_t windows_offset;
   std::size_t thread_offset;
   std::size_t thread_bytes;
   std::size_t box_piece;

@@ -7,20 +7,10 @@
 #include <vector>
 
 #include "kernels/cpu/conv2d.h"
-#include "tests/kernels/cpu/buffers.h"
-#include "tests/kernels/cpu/conv2d_reference.h"
+#include "tests/kernels/cpu/conv2d_tensors.h"
 
 namespace demi::cpu::testing {
 namespace {
-
-struct Pooled {
-  Buffer y;
-  std::vector<std::uint8_t> index;
-};
-
-std::int64_t pooled_count(const Conv2DProblem& p, const PoolWindow& w) {
-  return p.n * w.out_h(p.out_h()) * w.out_w(p.out_w()) * p.co;
-}
 
 Pooled forward_pooled(const Conv2DProblem& p, const PoolWindow& window, const Tensors& t,
                       int threads = 2) {
@@ -31,32 +21,6 @@ Pooled forward_pooled(const Conv2DProblem& p, const PoolWindow& window, const Te
   const Bytes workspace(conv2d_forward_pooled_workspace_bytes(p, window, threads));
   conv2d_forward_pooled(p, window, t.x.data(), t.w.data(), t.bias.data(), out.y.data(),
                         out.index.data(), workspace.data(), pool);
-  return out;
-}
-
-/// Max-pooling by its definition; values stay as they are but for the final rounding.
-Pooled pool_values(const Conv2DProblem& p, const PoolWindow& window, const Buffer& values) {
-  const std::int64_t count = pooled_count(p, window);
-  Pooled out{Buffer(count, p.y_dtype), std::vector<std::uint8_t>(static_cast<std::size_t>(count))};
-  const std::int64_t out_w = window.out_w(p.out_w());
-  const std::int64_t out_h = window.out_h(p.out_h());
-  for (std::int64_t o = 0; o < count; ++o) {
-    const std::int64_t place = o / p.co;
-    const std::int64_t n = place / out_w / out_h;
-    double best = 0;
-    int where = -1;
-    for (int i = 0; i < window.size_h * window.size_w; ++i) {
-      const std::int64_t row = place / out_w % out_h * window.stride_h + i / window.size_w;
-      const std::int64_t column = place % out_w * window.stride_w + i % window.size_w;
-      const double value = values[((n * p.out_h() + row) * p.out_w() + column) * p.co + o % p.co];
-      if (where < 0 || value > best || (std::isnan(value) && !std::isnan(best))) {
-        best = value;
-        where = i;
-      }
-    }
-    out.y.set(o, best);
-    out.index[static_cast<std::size_t>(o)] = static_cast<std::uint8_t>(where);
-  }
   return out;
 }
 
@@ -78,7 +42,7 @@ TEST(Conv2DPooled, HasTheBitsOfPoolingAfterwards) {
         const Tensors t(p);
         const Buffer values = forward(p, t);
         p.y_dtype = y;
-        const Pooled wanted = pool_values(p, window, values);
+        const Pooled wanted = reference_pool(p, window, values);
         const Pooled got = forward_pooled(p, window, t);
         ASSERT_TRUE(got.y == wanted.y);
         ASSERT_TRUE(got.index == wanted.index);
@@ -139,25 +103,6 @@ struct PooledGradient {
     }
   }
 
-  /// The gradient of the output before the pooling.
-  [[nodiscard]] Buffer scattered(const Conv2DProblem& p, const PoolWindow& window) const {
-    std::vector<double> sums(static_cast<std::size_t>(y_count(p)));
-    const std::int64_t out_w = window.out_w(p.out_w());
-    const std::int64_t out_h = window.out_h(p.out_h());
-    for (std::int64_t i = 0; i < g.count(); ++i) {
-      const std::int64_t place = i / p.co;
-      const std::int64_t n = place / out_w / out_h;
-      const int where = index[static_cast<std::size_t>(i)];
-      const std::int64_t row = place / out_w % out_h * window.stride_h + where / window.size_w;
-      const std::int64_t column = place % out_w * window.stride_w + where % window.size_w;
-      sums[static_cast<std::size_t>(((n * p.out_h() + row) * p.out_w() + column) * p.co +
-                                    i % p.co)] += g[i];
-    }
-    Buffer dy(y_count(p), float64);
-    for (std::int64_t i = 0; i < dy.count(); ++i) dy.set(i, sums[static_cast<std::size_t>(i)]);
-    return dy;
-  }
-
   Buffer g;
   std::vector<std::uint8_t> index;
 };
@@ -205,13 +150,11 @@ TEST(Conv2DPooled, GradientsMatchReference) {
       p.x_dtype = p.w_dtype = p.y_dtype = dtype;
       const Tensors t(p);
       const PooledGradient dy(p, window);
-      const Buffer scattered = dy.scattered(p, window);
+      const Buffer scattered = reference_unpool(p, window, dy.g, dy.index);
       expect_close(backward_input_pooled(p, window, t, dy),
-                   reference_backward_input(p, t.w, scattered),
-                   static_cast<double>(p.kh * p.kw * p.co));
+                   reference_backward_input(p, t.w, scattered), p.kh * p.kw * p.co);
       expect_close(backward_filter_pooled(p, window, t, dy),
-                   reference_backward_filter(p, t.x, scattered),
-                   static_cast<double>(p.n * p.out_h() * p.out_w()));
+                   reference_backward_filter(p, t.x, scattered), p.n * p.out_h() * p.out_w());
     });
   }
 }

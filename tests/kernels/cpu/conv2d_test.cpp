@@ -2,8 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/kernels/cpu/buffers.h"
-#include "tests/kernels/cpu/conv2d_reference.h"
+#include "tests/kernels/cpu/conv2d_tensors.h"
 
 namespace demi::cpu::testing {
 namespace {
@@ -27,13 +26,11 @@ Buffer backward_filter(const Conv2DProblem& p, const Tensors& t, int threads = 2
 void expect_all_right(const Conv2DProblem& p) {
   SCOPED_TRACE(describe(p));
   const Tensors t(p);
-  const double taps = static_cast<double>(p.kh * p.kw);
-  expect_close(forward(p, t), reference_forward(p, t.x, t.w, t.bias),
-               taps * static_cast<double>(p.ci));
-  expect_close(backward_input(p, t), reference_backward_input(p, t.w, t.dy),
-               taps * static_cast<double>(p.co));
+  const std::int64_t taps = p.kh * p.kw;
+  expect_close(forward(p, t), reference_forward(p, t.x, t.w, t.bias), taps * p.ci);
+  expect_close(backward_input(p, t), reference_backward_input(p, t.w, t.dy), taps * p.co);
   expect_close(backward_filter(p, t), reference_backward_filter(p, t.x, t.dy),
-               static_cast<double>(p.n * p.out_h() * p.out_w()));
+               p.n * p.out_h() * p.out_w());
 }
 
 TEST(Conv2D, MatchesReferenceForManyProblems) {

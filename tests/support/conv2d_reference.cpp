@@ -1,38 +1,12 @@
-// Convolutions by their definition, in double, and the problems they are compared on.
-#pragma once
-
-#include <gtest/gtest.h>
+#include "tests/support/conv2d_reference.h"
 
 #include <cmath>
-#include <cstdint>
-#include <string>
-#include <vector>
-
-#include "kernels/cpu/conv2d.h"
-#include "tests/kernels/cpu/buffers.h"
 
 namespace demi::cpu::testing {
+namespace {
 
-/// A result and, per element, the sum of the magnitudes of its terms.
-struct Reference {
-  explicit Reference(std::int64_t count)
-      : values(static_cast<std::size_t>(count)), magnitudes(static_cast<std::size_t>(count)) {}
-  void add(std::int64_t i, double term) {
-    values[static_cast<std::size_t>(i)] += term;
-    magnitudes[static_cast<std::size_t>(i)] += std::fabs(term);
-  }
-  std::vector<double> values;
-  std::vector<double> magnitudes;
-};
-
-inline std::int64_t x_count(const Conv2DProblem& p) {
-  return p.n * p.h * p.w * p.ci;
-}
-inline std::int64_t w_count(const Conv2DProblem& p) {
-  return p.kh * p.kw * p.ci / p.groups * p.co;
-}
-inline std::int64_t y_count(const Conv2DProblem& p) {
-  return p.n * p.out_h() * p.out_w() * p.co;
+std::size_t index_of(std::int64_t i) {
+  return static_cast<std::size_t>(i);
 }
 
 /// Calls f(x index, w index, y index) for every product of the convolution.
@@ -57,37 +31,97 @@ void for_each_product(const Conv2DProblem& p, const F& f) {
           }
 }
 
-inline Reference reference_forward(const Conv2DProblem& p, const Buffer& x, const Buffer& w,
-                                   const Buffer& bias) {
-  Reference y(y_count(p));
-  for_each_product(p,
-                   [&](std::int64_t i, std::int64_t k, std::int64_t o) { y.add(o, x[i] * w[k]); });
-  for (std::int64_t o = 0; o < y_count(p); ++o) y.add(o, bias[o % p.co]);
-  if (p.activation == Activation::kRelu) {
-    for (double& value : y.values) value = value < 0 ? 0 : value;
+/// Calls f(pooled index, place in the window, output index) for every place of every window.
+template <class F>
+void for_each_place(const Conv2DProblem& p, const PoolWindow& window, const F& f) {
+  const std::int64_t out_w = window.out_w(p.out_w());
+  const std::int64_t out_h = window.out_h(p.out_h());
+  for (std::int64_t i = 0; i < pooled_count(p, window); ++i) {
+    const std::int64_t pixel = i / p.co;
+    const std::int64_t n = pixel / out_w / out_h;
+    for (std::int64_t place = 0; place < window.size_h * window.size_w; ++place) {
+      const std::int64_t row = pixel / out_w % out_h * window.stride_h + place / window.size_w;
+      const std::int64_t column = pixel % out_w * window.stride_w + place % window.size_w;
+      f(i, place, ((n * p.out_h() + row) * p.out_w() + column) * p.co + i % p.co);
+    }
   }
+}
+
+}  // namespace
+
+std::int64_t x_count(const Conv2DProblem& p) {
+  return p.n * p.h * p.w * p.ci;
+}
+
+std::int64_t w_count(const Conv2DProblem& p) {
+  return p.kh * p.kw * p.ci / p.groups * p.co;
+}
+
+std::int64_t y_count(const Conv2DProblem& p) {
+  return p.n * p.out_h() * p.out_w() * p.co;
+}
+
+std::int64_t pooled_count(const Conv2DProblem& p, const PoolWindow& window) {
+  return p.n * window.out_h(p.out_h()) * window.out_w(p.out_w()) * p.co;
+}
+
+Reference reference_forward(const Conv2DProblem& p, const Buffer& x, const Buffer& w,
+                            const Buffer& bias) {
+  const std::vector<double> xs = x.values();
+  const std::vector<double> ws = w.values();
+  Reference y(y_count(p));
+  for_each_product(p, [&](std::int64_t i, std::int64_t k, std::int64_t o) {
+    y.add(o, xs[index_of(i)] * ws[index_of(k)]);
+  });
+  for (std::int64_t o = 0; o < y_count(p); ++o) y.add(o, bias[o % p.co]);
+  if (p.activation == Activation::kRelu) y.relu();
   return y;
 }
 
-inline Reference reference_backward_input(const Conv2DProblem& p, const Buffer& w,
-                                          const Buffer& dy) {
+Reference reference_backward_input(const Conv2DProblem& p, const Buffer& w, const Buffer& dy) {
+  const std::vector<double> ws = w.values();
+  const std::vector<double> dys = dy.values();
   Reference dx(x_count(p));
-  for_each_product(
-      p, [&](std::int64_t i, std::int64_t k, std::int64_t o) { dx.add(i, dy[o] * w[k]); });
+  for_each_product(p, [&](std::int64_t i, std::int64_t k, std::int64_t o) {
+    dx.add(i, dys[index_of(o)] * ws[index_of(k)]);
+  });
   return dx;
 }
 
-inline Reference reference_backward_filter(const Conv2DProblem& p, const Buffer& x,
-                                           const Buffer& dy) {
+Reference reference_backward_filter(const Conv2DProblem& p, const Buffer& x, const Buffer& dy) {
+  const std::vector<double> xs = x.values();
+  const std::vector<double> dys = dy.values();
   Reference dw(w_count(p));
-  for_each_product(
-      p, [&](std::int64_t i, std::int64_t k, std::int64_t o) { dw.add(k, dy[o] * x[i]); });
+  for_each_product(p, [&](std::int64_t i, std::int64_t k, std::int64_t o) {
+    dw.add(k, dys[index_of(o)] * xs[index_of(i)]);
+  });
   return dw;
 }
 
-/// Sizes and options that meet every path: odd channels, one pixel, empty batch, strides, dilation,
-/// groups, asymmetric padding, several strips and blocks.
-inline std::vector<Conv2DProblem> many_problems() {
+Pooled reference_pool(const Conv2DProblem& p, const PoolWindow& window, const Buffer& values) {
+  std::vector<double> best(index_of(pooled_count(p, window)));
+  std::vector<std::uint8_t> index(best.size());
+  for_each_place(p, window, [&](std::int64_t i, std::int64_t place, std::int64_t o) {
+    double& current = best[index_of(i)];
+    const double value = values[o];
+    if (place == 0 || value > current || (std::isnan(value) && !std::isnan(current))) {
+      current = value;
+      index[index_of(i)] = static_cast<std::uint8_t>(place);
+    }
+  });
+  return {Buffer::of(best, p.y_dtype), index};
+}
+
+Buffer reference_unpool(const Conv2DProblem& p, const PoolWindow& window, const Buffer& g,
+                        const std::vector<std::uint8_t>& index) {
+  std::vector<double> dy(index_of(y_count(p)));
+  for_each_place(p, window, [&](std::int64_t i, std::int64_t place, std::int64_t o) {
+    if (index[index_of(i)] == place) dy[index_of(o)] += g[i];
+  });
+  return Buffer::of(dy, float64);
+}
+
+std::vector<Conv2DProblem> many_problems() {
   return {
       {.n = 2, .h = 7, .w = 6, .ci = 1, .kh = 3, .kw = 3, .co = 32},
       {.n = 3,
@@ -208,39 +242,10 @@ inline std::vector<Conv2DProblem> many_problems() {
   };
 }
 
-inline std::string describe(const Conv2DProblem& p) {
+std::string describe(const Conv2DProblem& p) {
   return "n h w ci kh kw co " + std::to_string(p.n) + " " + std::to_string(p.h) + " " +
          std::to_string(p.w) + " " + std::to_string(p.ci) + " " + std::to_string(p.kh) + " " +
          std::to_string(p.kw) + " " + std::to_string(p.co) + " groups " + std::to_string(p.groups);
-}
-
-struct Tensors {
-  explicit Tensors(const Conv2DProblem& p)
-      : x(Buffer::random(x_count(p), p.x_dtype, 1)),
-        w(Buffer::random(w_count(p), p.w_dtype, 2)),
-        bias(Buffer::random(p.co, p.bias_dtype, 3)),
-        dy(Buffer::random(y_count(p), p.y_dtype, 4)) {}
-  Buffer x;
-  Buffer w;
-  Buffer bias;
-  Buffer dy;
-};
-
-inline Buffer forward(const Conv2DProblem& p, const Tensors& t, int threads = 2) {
-  Buffer y(y_count(p), p.y_dtype);
-  ThreadPool pool(threads);
-  const Bytes workspace(conv2d_forward_workspace_bytes(p, threads));
-  conv2d_forward(p, t.x.data(), t.w.data(), t.bias.data(), y.data(), workspace.data(), pool);
-  return y;
-}
-
-inline void expect_close(const Buffer& got, const Reference& wanted, double terms) {
-  ASSERT_EQ(static_cast<std::size_t>(got.count()), wanted.values.size());
-  for (std::int64_t i = 0; i < got.count(); ++i) {
-    const auto at = static_cast<std::size_t>(i);
-    ASSERT_NEAR(got[i], wanted.values[at], tolerance(got.dtype(), terms, wanted.magnitudes[at]))
-        << "at element " << i;
-  }
 }
 
 }  // namespace demi::cpu::testing
