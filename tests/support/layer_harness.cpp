@@ -113,7 +113,9 @@ Tensor predict(const Model& model, const std::vector<Tensor>& inputs, std::size_
   const auto arena = std::make_shared<runtime::Arena>(test_backend("cpu"));
   const auto program = compile_step(model.impl().graph(), spec, nullptr, nullptr, arena);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    std::memcpy(program->input(i, 0), inputs[i].raw(), inputs[i].bytes());
+    if (inputs[i].bytes() > 0) {
+      std::memcpy(program->input(i, 0), inputs[i].raw(), inputs[i].bytes());
+    }
   }
   program->run(0);
   return program->output(output);

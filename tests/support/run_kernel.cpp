@@ -54,7 +54,7 @@ std::vector<Tensor> run_kernel(std::string_view name, const Attributes& attribut
   for (const ir::Overwrite& pair : overwrites_of(op, attributes, inputs.size(), outputs.size())) {
     Tensor& output = outputs[static_cast<std::size_t>(pair.output)];
     const Tensor& input = *inputs[static_cast<std::size_t>(pair.input)];
-    std::memcpy(output.raw(), input.raw(), input.bytes());
+    if (input.bytes() > 0) std::memcpy(output.raw(), input.raw(), input.bytes());
     input_addresses[static_cast<std::size_t>(pair.input)] = output.raw();
   }
   const auto workspace = allocate_host_memory(selection.kernel->workspace_bytes());
