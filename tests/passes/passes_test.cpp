@@ -238,7 +238,10 @@ TEST(Fuse, DoesNotChangeResultsOrGradients) {
     const std::vector<Tensor> expected = run(conv_block, inputs, plain);
     const std::vector<Tensor> actual = run(conv_block, inputs, fused);
     const double unit = rounding_unit(dtype);
-    expect_close(actual[0], to_doubles(expected[0]), 3 * unit, 1.0, "forward");
+    // The fused sum of 27 products starts from the bias instead of ending with it: a few roundings
+    // of the accumulation, of which 16-bit storage shows none but its own.
+    expect_close(actual[0], to_doubles(expected[0]), (is_half(dtype) ? 3 : 16) * unit, 1.0,
+                 "forward");
     std::vector<Tensor> weights;
     weights.push_back(random_tensor(expected[0].shape(), dtype, 4));
     const std::vector<Tensor> plain_gradients = gradients(conv_block, inputs, weights, plain);
