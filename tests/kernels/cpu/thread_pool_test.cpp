@@ -48,8 +48,14 @@ TEST_P(ThreadPools, GiveEachThreadAnIndexOfItsOwn) {
       ids[static_cast<std::size_t>(thread)].insert(std::this_thread::get_id());
     });
   }
-  EXPECT_EQ(ids[0], std::set{std::this_thread::get_id()});
-  for (const auto& of_one_index : ids) EXPECT_LE(of_one_index.size(), 1u);
+  // On a busy machine the workers may take every chunk before the caller gets one.
+  const std::thread::id caller = std::this_thread::get_id();
+  for (std::size_t index = 0; index < ids.size(); ++index) {
+    EXPECT_LE(ids[index].size(), 1u);
+    if (!ids[index].empty()) {
+      EXPECT_EQ(ids[index].count(caller) > 0, index == 0);
+    }
+  }
 }
 
 TEST_P(ThreadPools, MakeWritesVisibleToTheCaller) {
