@@ -1,0 +1,36 @@
+// Kernel candidates of the CUDA backend.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "kernels/cuda/context.h"
+#include "kernels/kernel.h"
+
+namespace demi::cuda {
+
+/// Prepares a kernel for a request, or returns null and says why in `reason`. Must not need a
+/// device (Context::has_device). The kernel may keep a reference to the context, which outlives it.
+using Factory = std::unique_ptr<Kernel> (*)(const KernelRequest& request, Context& context,
+                                            std::string& reason);
+
+/// Ordered candidates for each op. Families add theirs in register_<family>_kernels, best first,
+/// the general one last.
+class Registry {
+ public:
+  void add(std::string_view op, std::string candidate, Factory factory);
+
+  [[nodiscard]] KernelSelection select(const KernelRequest& request, Context& context) const;
+
+ private:
+  struct Candidate {
+    std::string name;
+    Factory factory;
+  };
+  std::map<std::string, std::vector<Candidate>, std::less<>> candidates_;
+};
+
+}  // namespace demi::cuda
