@@ -29,6 +29,21 @@ struct Launch {
   void* workspace = nullptr;
 };
 
+/// One set of input buffers, filled by the host and read by kernels. The host fills host(), then
+/// upload() makes the contents visible to all launches queued after it, and release(), called when
+/// those launches are queued, allows the next upload to replace them once they are done.
+class InputSet {
+ public:
+  virtual ~InputSet() = default;
+  /// Host memory of buffer `index`; waits until an upload in flight no longer reads it. May be
+  /// called from a thread of its own while another one runs the device.
+  [[nodiscard]] virtual void* host(std::size_t index) = 0;
+  /// The device address of buffer `index`.
+  [[nodiscard]] virtual void* address(std::size_t index) const = 0;
+  virtual void upload() = 0;
+  virtual void release() = 0;
+};
+
 /// Runs a fixed sequence of launches many times. A GPU backend captures it once and replays it.
 class LaunchSequence {
  public:
@@ -50,6 +65,10 @@ class Backend {
   [[nodiscard]] virtual std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                                const std::string& purpose) = 0;
 
+  /// Buffers of these sizes, each aligned to at least 64 bytes.
+  [[nodiscard]] virtual std::unique_ptr<InputSet> allocate_inputs(
+      const std::vector<std::size_t>& bytes) = 0;
+
   /// The first candidate of the op that accepts the request, best first.
   [[nodiscard]] virtual KernelSelection select(const KernelRequest& request) = 0;
 
@@ -63,9 +82,15 @@ class Backend {
 /// The CPU with `threads` threads (0: default_thread_count()).
 [[nodiscard]] std::shared_ptr<Backend> make_cpu_backend(int threads = 0);
 
-/// The device of that name: "cpu", "gpu", or "auto" for a GPU if there is one and else the CPU.
-/// Throws std::invalid_argument for any other name and for a negative number of threads,
-/// DeviceError saying what is missing if there is no such device.
+/// The device of that name: "cpu", "cuda:N" ("cuda" and "gpu" mean "cuda:0"), or "auto" for the
+/// first GPU if there is one that can be used and else the CPU. Test builds also know "cuda-emu",
+/// an emulated GPU. Throws std::invalid_argument for any other name and for a negative number of
+/// threads, DeviceError saying what is missing if there is no such device.
 [[nodiscard]] std::shared_ptr<Backend> make_backend(std::string_view device, int threads = 0);
+
+/// A GPU that need not exist, by the name of its profile ("h200"): plans can be made for it, but
+/// nothing can be allocated or run. Throws std::invalid_argument naming the profiles there are,
+/// DeviceError if the CUDA plugin cannot be loaded.
+[[nodiscard]] std::shared_ptr<Backend> make_planning_backend(std::string_view profile);
 
 }  // namespace demi

@@ -6,6 +6,7 @@
 #include <demi/config.h>
 #include <demi/dataset.h>
 #include <demi/datasets.h>
+#include <demi/device.h>
 #include <demi/dtype.h>
 #include <demi/dtype_policy.h>
 #include <demi/error.h>

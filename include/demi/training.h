@@ -23,8 +23,9 @@ struct CompileOptions {
   /// One for each loss; empty: all 1.
   std::vector<double> loss_weights = {};
   std::vector<MetricSpec> metrics = {};
-  /// "cpu", "gpu", or "auto": a GPU if there is one.
-  std::string device = "auto";
+  /// "cpu", "cuda:N", or "auto": the first GPU if there is one that can be used, else the CPU.
+  /// Empty: current_device().
+  std::string device = "";
   /// Of the CPU; 0: DEMI_NUM_THREADS or the number of processors. Results do not depend on it.
   int threads = 0;
 };

@@ -38,6 +38,22 @@ class CpuSequence final : public LaunchSequence {
   std::vector<Launch> launches_;
 };
 
+class CpuInputs final : public InputSet {
+ public:
+  explicit CpuInputs(const std::vector<std::size_t>& bytes) {
+    for (const std::size_t size : bytes) buffers_.push_back(allocate_host_memory(size));
+  }
+  [[nodiscard]] void* host(std::size_t index) override { return buffers_.at(index)->address(); }
+  [[nodiscard]] void* address(std::size_t index) const override {
+    return buffers_.at(index)->address();
+  }
+  void upload() override {}
+  void release() override {}
+
+ private:
+  std::vector<std::shared_ptr<DeviceMemory>> buffers_;
+};
+
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads) {}
@@ -56,6 +72,11 @@ class CpuBackend final : public Backend {
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                        const std::string&) override {
     return allocate_host_memory(bytes);
+  }
+
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
+      const std::vector<std::size_t>& bytes) override {
+    return std::make_unique<CpuInputs>(bytes);
   }
 
   [[nodiscard]] KernelSelection select(const KernelRequest& request) override {

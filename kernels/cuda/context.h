@@ -10,6 +10,8 @@
 #include <cuda_runtime.h>
 #include <cudnn.h>
 
+#include "kernels/cuda/ledger.h"
+
 namespace demi::cuda {
 
 /// What decides between kernels; read from a device or from a profile (profiles/*.json).
@@ -57,6 +59,8 @@ class Context {
   /// kernel that is given it leaves it 0. Null without a device. Valid as long as the context.
   [[nodiscard]] unsigned* block_counter();
 
+  [[nodiscard]] Ledger& ledger() { return ledger_; }
+
  private:
   struct CounterPool;
 
@@ -67,6 +71,7 @@ class Context {
   cudnnHandle_t cudnn_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
   std::unique_ptr<CounterPool> counters_;
+  Ledger ledger_;
 };
 
 }  // namespace demi::cuda

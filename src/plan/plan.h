@@ -86,7 +86,7 @@ struct Plan {
   std::vector<Output> outputs;
   std::vector<Constant> constants;
   std::size_t buffer_bytes = 0;     ///< the arena's buffers
-  std::size_t workspace_bytes = 0;  ///< the largest kernel workspace; lies behind the buffers
+  std::size_t workspace_bytes = 0;  ///< the largest kernel workspace
   std::size_t constant_bytes = 0;
 
   [[nodiscard]] std::size_t arena_bytes() const { return buffer_bytes + workspace_bytes; }

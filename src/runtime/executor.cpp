@@ -1,6 +1,7 @@
 #include "src/runtime/executor.h"
 
 #include <cmath>
+#include <cstring>
 
 #include "src/core/check.h"
 #include "src/ir/builtin_ops.h"
@@ -30,17 +31,22 @@ void move_to(Backend& backend, VariableState& variable) {
 
 }  // namespace
 
-void Arena::reserve(std::size_t bytes) {
-  if (memory_ && memory_->bytes() >= bytes) return;
-  memory_.reset();
-  memory_ = backend_->allocate(bytes, "arena");
+void Arena::reserve(std::size_t bytes, std::size_t workspace_bytes) {
+  if (!memory_ || memory_->bytes() < bytes) {
+    memory_.reset();
+    memory_ = backend_->allocate(bytes, "arena");
+  }
+  if (!workspace_ || workspace_->bytes() < workspace_bytes) {
+    workspace_.reset();
+    workspace_ = backend_->allocate(workspace_bytes, "workspace");
+  }
 }
 
 Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena> arena,
                    int feed_sets)
     : plan_(std::move(plan)), arena_(std::move(arena)) {
   Backend& backend = arena_->backend();
-  arena_->reserve(plan_->arena_bytes());
+  arena_->reserve(plan_->buffer_bytes, plan_->workspace_bytes);
   for (const auto& variable : plan_->variables) move_to(backend, *variable);
   constants_ = backend.allocate(plan_->constant_bytes, "constants");
   for (const plan::Constant& constant : plan_->constants) {
@@ -49,18 +55,15 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena
     const Tensor value = Tensor::full(attributes.shape, attributes.value, attributes.dtype);
     constants_->write(value.raw(), constant.offset, value.bytes());
   }
-  for (int set = 0; set < feed_sets; ++set) {
-    auto& buffers = feeds_.emplace_back();
-    for (const plan::Feed& feed : plan_->feeds) {
-      buffers.push_back(backend.allocate(feed.type.bytes(), "input " + feed.name));
-    }
-  }
+  std::vector<std::size_t> feed_bytes;
+  for (const plan::Feed& feed : plan_->feeds) feed_bytes.push_back(feed.type.bytes());
+  for (int set = 0; set < feed_sets; ++set) feeds_.push_back(backend.allocate_inputs(feed_bytes));
 }
 
 Executor::~Executor() = default;
 
 void* Executor::feed(std::size_t index, int set) {
-  return feeds_.at(static_cast<std::size_t>(set)).at(index)->address();
+  return feeds_.at(static_cast<std::size_t>(set))->host(index);
 }
 
 void Executor::set_feed(std::size_t index, const Tensor& value, int set) {
@@ -70,7 +73,7 @@ void Executor::set_feed(std::size_t index, const Tensor& value, int set) {
     internal::fail_argument("run", "expected " + feed.type.to_string() + " for input '" +
                                        feed.name + "'. Received: " + type.to_string() + ".");
   }
-  feeds_.at(static_cast<std::size_t>(set))[index]->write(value.raw(), 0, value.bytes());
+  if (value.bytes() > 0) std::memcpy(this->feed(index, set), value.raw(), value.bytes());
 }
 
 void* Executor::address(const plan::Location& location, int set) const {
@@ -81,7 +84,7 @@ void* Executor::address(const plan::Location& location, int set) const {
     case Kind::kVariable:
       return plan_->variables[location.where]->storage->address();
     case Kind::kFeed:
-      return feeds_[static_cast<std::size_t>(set)][location.where]->address();
+      return feeds_[static_cast<std::size_t>(set)]->address(location.where);
     case Kind::kConstant:
       return static_cast<char*>(constants_->address()) + location.where;
   }
@@ -93,13 +96,14 @@ Launch Executor::launch(const plan::Step& step, int set) const {
   launch.kernel = step.kernel.get();
   for (const plan::Location& input : step.inputs) launch.inputs.push_back(address(input, set));
   for (const plan::Location& output : step.outputs) launch.outputs.push_back(address(output, set));
-  launch.workspace = static_cast<char*>(arena_->memory()->address()) + plan_->buffer_bytes;
+  launch.workspace = arena_->workspace()->address();
   return launch;
 }
 
 void Executor::bind() {
-  if (bound_memory_ == arena_->memory()) return;
+  if (bound_memory_ == arena_->memory() && bound_workspace_ == arena_->workspace()) return;
   bound_memory_ = arena_->memory();
+  bound_workspace_ = arena_->workspace();
   sequences_.clear();
   for (int set = 0; set < feed_sets(); ++set) {
     std::vector<Launch> launches;
@@ -111,7 +115,10 @@ void Executor::bind() {
 
 void Executor::run(int set) {
   bind();
+  InputSet& feeds = *feeds_[static_cast<std::size_t>(set)];
+  feeds.upload();
   sequences_[static_cast<std::size_t>(set)]->run();
+  feeds.release();
 }
 
 Tensor Executor::output(std::size_t index) const {
@@ -126,7 +133,9 @@ Tensor Executor::output(std::size_t index) const {
       plan_->variables[output.location.where]->storage->read(value.raw(), 0, value.bytes());
       break;
     case Kind::kFeed:
-      feeds_[0][output.location.where]->read(value.raw(), 0, value.bytes());
+      if (value.bytes() > 0) {
+        std::memcpy(value.raw(), feeds_[0]->host(output.location.where), value.bytes());
+      }
       break;
     case Kind::kConstant:
       constants_->read(value.raw(), output.location.where, value.bytes());

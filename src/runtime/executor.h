@@ -19,14 +19,17 @@ class Arena {
  public:
   explicit Arena(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
 
-  /// Makes sure of `bytes`. Memory handed out before is replaced if it was too small.
-  void reserve(std::size_t bytes);
+  /// Makes sure of `bytes` of buffers and of a workspace. Memory handed out before is replaced if
+  /// it was too small.
+  void reserve(std::size_t bytes, std::size_t workspace_bytes);
   [[nodiscard]] const std::shared_ptr<DeviceMemory>& memory() const { return memory_; }
+  [[nodiscard]] const std::shared_ptr<DeviceMemory>& workspace() const { return workspace_; }
   [[nodiscard]] Backend& backend() const { return *backend_; }
 
  private:
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<DeviceMemory> memory_;
+  std::shared_ptr<DeviceMemory> workspace_;
 };
 
 /// What the search for a non-finite value found.
@@ -51,7 +54,9 @@ class Executor {
   [[nodiscard]] const plan::Plan& plan() const { return *plan_; }
   [[nodiscard]] int feed_sets() const { return static_cast<int>(feeds_.size()); }
 
-  /// Host memory of feed `index` in `set`, to be filled before run(set).
+  /// Host memory of feed `index` in `set`, to be filled before run(set). Waits until the last run
+  /// of the set has taken what was there; may be called from one thread while another runs other
+  /// sets.
   [[nodiscard]] void* feed(std::size_t index, int set = 0);
   /// Copies `value` in. Throws std::invalid_argument unless its type is the feed's.
   void set_feed(std::size_t index, const Tensor& value, int set = 0);
@@ -73,9 +78,10 @@ class Executor {
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Arena> arena_;
   std::shared_ptr<DeviceMemory> bound_memory_;
+  std::shared_ptr<DeviceMemory> bound_workspace_;
   std::shared_ptr<DeviceMemory> constants_;
-  std::vector<std::vector<std::shared_ptr<DeviceMemory>>> feeds_;  // [set][feed]
-  std::vector<std::unique_ptr<LaunchSequence>> sequences_;         // [set]
+  std::vector<std::unique_ptr<InputSet>> feeds_;            // [set]
+  std::vector<std::unique_ptr<LaunchSequence>> sequences_;  // [set]
 };
 
 }  // namespace demi::runtime

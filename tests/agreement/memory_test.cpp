@@ -20,6 +20,10 @@ class UnfusedBackend final : public Backend {
                                                        const std::string& purpose) override {
     return cpu_->allocate(bytes, purpose);
   }
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
+      const std::vector<std::size_t>& bytes) override {
+    return cpu_->allocate_inputs(bytes);
+  }
   [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
     return cpu_->select(request);
   }

@@ -98,6 +98,10 @@ TEST(MakePlan, RefusalsNameOpTypesAndEveryCandidate) {
                                                          const std::string&) override {
       return allocate_host_memory(bytes);
     }
+    [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
+        const std::vector<std::size_t>&) override {
+      return nullptr;
+    }
     [[nodiscard]] KernelSelection select(const KernelRequest&) override {
       return {nullptr, {{"fast", "unsupported dtype"}, {"general", "no such device"}}};
     }

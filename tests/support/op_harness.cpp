@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <map>
 
 #include "src/ir/graph.h"
 #include "src/passes/passes.h"
@@ -85,11 +87,21 @@ double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor
 }  // namespace
 
 std::vector<std::string> test_devices() {
-  return {"cpu"};
+  static const std::vector<std::string> devices = [] {
+    // One device only, as for a run on a GPU: DEMI_TEST_DEVICE=cuda:0.
+    const char* device = std::getenv("DEMI_TEST_DEVICE");
+    return std::vector<std::string>{device != nullptr ? device : "cpu"};
+  }();
+  return devices;
 }
 
-std::shared_ptr<Backend> test_backend(const std::string&, int threads) {
-  return make_cpu_backend(threads);
+std::shared_ptr<Backend> test_backend(const std::string& device, int threads) {
+  if (device == "cpu") return make_cpu_backend(threads);
+  // Contexts are costly, and tests are many.
+  static std::map<std::string, std::shared_ptr<Backend>> backends;
+  std::shared_ptr<Backend>& backend = backends[device];
+  if (!backend) backend = make_backend(device, threads);
+  return backend;
 }
 
 std::vector<Tensor> run(const GraphFunction& function, const std::vector<Tensor>& inputs,

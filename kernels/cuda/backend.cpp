@@ -1,0 +1,185 @@
+// The CUDA backend: kernels of kernels/cuda on one GPU, and the entry of the plugin.
+
+#include "kernels/backend.h"
+
+#include <utility>
+
+#include <demi/error.h>
+
+#include "kernels/cuda/check.h"
+#include "kernels/cuda/device_properties.h"
+#include "kernels/cuda/memory.h"
+#include "kernels/cuda/registry.h"
+#include "kernels/cuda/sequence.h"
+#include "kernels/gpu_plugin.h"
+
+namespace demi {
+namespace cuda {
+
+#define OP(family) __attribute__((weak)) void register_##family##_kernels(Registry& registry);
+#include "src/ops/ops.def"
+#undef OP
+
+namespace {
+
+const Registry& kernel_registry() {
+  static const Registry registry = [] {
+    Registry r;
+#define OP(family) \
+  if (register_##family##_kernels != nullptr) register_##family##_kernels(r);
+#include "src/ops/ops.def"
+#undef OP
+    return r;
+  }();
+  return registry;
+}
+
+class CudaBackend final : public Backend {
+ public:
+  CudaBackend(std::string name, std::shared_ptr<Context> context)
+      : name_(std::move(name)), context_(std::move(context)) {}
+
+  [[nodiscard]] std::string name() const override { return name_; }
+
+  [[nodiscard]] Capabilities capabilities() const override {
+    return {.conv2d_bias_activation = true,
+            .matmul_bias_activation = true,
+            .batch_norm_relu = true,
+            .max_pool_relu = true};
+  }
+
+  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
+                                                       const std::string& purpose) override {
+    require_device();
+    return allocate_device_memory(context_, name_, bytes, purpose);
+  }
+
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
+      const std::vector<std::size_t>& bytes) override {
+    require_device();
+    return allocate_device_inputs(context_, name_, bytes);
+  }
+
+  [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
+    return kernel_registry().select(request, *context_);
+  }
+
+  [[nodiscard]] std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) override {
+    require_device();
+    return make_sequence(context_, std::move(launches));
+  }
+
+  void synchronize() override {
+    require_device();
+    DEMI_CUDA_CHECK(cudaStreamSynchronize(context_->stream()));
+  }
+
+ private:
+  void require_device() const {
+    if (!context_->has_device()) {
+      throw DeviceError("[device] expected a GPU to run on. Received: the profile of one (" +
+                        context_->properties().name + "), which only plans.");
+    }
+  }
+
+  std::string name_;
+  std::shared_ptr<Context> context_;
+};
+
+Options make_options(const GpuOptions& gpu) {
+  Options options;
+  options.allow_tf32 = gpu.allow_tf32;
+  options.prefer_cudnn = gpu.prefer_cudnn;
+  return options;
+}
+
+std::string version_text(int version, int thousands) {
+  return std::to_string(version / thousands) + "." + std::to_string(version % thousands / 10);
+}
+
+int device_count(std::string& reason) {
+  int count = 0;
+  const cudaError_t status = cudaGetDeviceCount(&count);
+  if (status == cudaErrorInsufficientDriver) {
+    int driver = 0, runtime = 0;
+    (void)cudaDriverGetVersion(&driver);
+    (void)cudaRuntimeGetVersion(&runtime);
+    reason = driver == 0
+                 ? "no NVIDIA driver is loaded"
+                 : "the NVIDIA driver (CUDA " + version_text(driver, 1000) +
+                       ") is older than the CUDA runtime (" + version_text(runtime, 1000) + ")";
+    return 0;
+  }
+  if (status != cudaSuccess && status != cudaErrorNoDevice) {
+    reason = std::string("the CUDA runtime reports: ") + cudaGetErrorString(status);
+    return 0;
+  }
+  if (status == cudaErrorNoDevice || count == 0) {
+    reason = "the NVIDIA driver sees no GPU";
+    return 0;
+  }
+  return count;
+}
+
+std::string device_name(int ordinal) {
+  return DEMI_CUDA_DEVICE_PREFIX + std::to_string(ordinal);
+}
+
+std::vector<DeviceInfo> list_devices(std::string& reason) {
+  std::vector<DeviceInfo> list;
+  const int count = device_count(reason);
+  for (int ordinal = 0; ordinal < count; ++ordinal) {
+    const DeviceProperties properties = read_device_properties(ordinal);
+    DeviceInfo info;
+    info.name = device_name(ordinal);
+    info.description = properties.name;
+    info.memory_bytes = properties.memory_bytes;
+    DEMI_CUDA_CHECK(cudaSetDevice(ordinal));
+    std::size_t total = 0;
+    DEMI_CUDA_CHECK(cudaMemGetInfo(&info.free_bytes, &total));
+    info.compute_capability = properties.compute_capability;
+    info.multiprocessors = properties.multiprocessors;
+    DEMI_CUDA_CHECK(cudaDriverGetVersion(&info.driver_version));
+    info.tensor_cores = properties.compute_capability >= 70;
+    info.float16 = true;
+    info.bfloat16 = properties.supports_bfloat16();
+    list.push_back(std::move(info));
+  }
+  return list;
+}
+
+std::string library_versions() {
+  int runtime = 0;
+  (void)cudaRuntimeGetVersion(&runtime);
+  const std::size_t cudnn = cudnnGetVersion();
+  const std::size_t cublas = cublasLtGetVersion();
+  return "CUDA runtime " + version_text(runtime, 1000) + ", cuDNN " +
+         std::to_string(cudnn / 10000) + "." + std::to_string(cudnn % 10000 / 100) + "." +
+         std::to_string(cudnn % 100) + ", cuBLAS " + std::to_string(cublas / 10000) + "." +
+         std::to_string(cublas % 10000 / 100);
+}
+
+std::shared_ptr<Backend> make_device_backend(int ordinal, const GpuOptions& options) {
+  return std::make_shared<CudaBackend>(device_name(ordinal),
+                                       std::make_shared<Context>(ordinal, make_options(options)));
+}
+
+std::shared_ptr<Backend> make_profile_backend(std::string_view profile, const GpuOptions& options) {
+  return std::make_shared<CudaBackend>(
+      std::string(profile),
+      std::make_shared<Context>(profile_properties(profile), make_options(options)));
+}
+
+}  // namespace
+}  // namespace cuda
+
+extern "C" __attribute__((visibility("default"))) const GpuPlugin* demi_gpu_plugin() {
+  static const GpuPlugin plugin = {.version = kGpuPluginVersion,
+                                   .devices = &cuda::list_devices,
+                                   .library_versions = &cuda::library_versions,
+                                   .make_backend = &cuda::make_device_backend,
+                                   .make_planning_backend = &cuda::make_profile_backend};
+  return &plugin;
+}
+
+}  // namespace demi
