@@ -95,8 +95,10 @@ std::vector<Tensor> predict(Trainer& trainer, const Dataset& data, const Predict
       }
       const std::size_t row_bytes = part.bytes() / static_cast<std::size_t>(batch->rows);
       const auto first_row = static_cast<std::size_t>(batch->index * options.batch_size);
-      std::memcpy(static_cast<std::byte*>(results[i].raw()) + first_row * row_bytes, part.raw(),
-                  part.bytes());
+      if (row_bytes > 0) {
+        std::memcpy(static_cast<std::byte*>(results[i].raw()) + first_row * row_bytes, part.raw(),
+                    part.bytes());
+      }
     }
     if (progress.advance(batch->rows)) progress.draw({}, {});
   }
