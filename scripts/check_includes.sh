@@ -68,9 +68,9 @@ check_kernels() {
     failed=1
   fi
 }
-check_kernels kernels 1 'kernels/(cpu|cuda)/[a-z_]*\.h' "$cuda"
+check_kernels kernels 1 'kernels/((cpu|cuda)/)?[a-z_]*\.h' "$cuda"
 check_kernels kernels/cpu 9 'kernels/cpu/.*' "$cuda"
-check_kernels kernels/cuda 9 'kernels/cuda/.*' "$none"
+check_kernels kernels/cuda 9 'kernels/(cuda/.*|gpu_plugin\.h)|cuda_emulator/device\.h' "$none"
 
 # Public headers stand alone; programs and benchmarks use nothing else of demi, except that
 # benchmarks/ops times single kernels.
