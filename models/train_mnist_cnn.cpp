@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/command_line.h"
+#include "models/json_file.h"
 #include "models/training_run.h"
 
 int main(int argc, char** argv) {
@@ -47,7 +48,8 @@ int main(int argc, char** argv) {
             return check_choice(name, {"fashion_mnist", "mnist"});
           },
           "NAME"));
-  app.add_option("--json", json, "write the results to this file");
+  app.add_option("--json", json, "write the results to this file")
+      ->check(CLI::Validator(check_json_file, "FILE"));
 
   return run_program(app, argc, argv, [&] {
     const auto [train, test] = data == "mnist" ? demi::datasets::mnist(data_folder)

@@ -1,12 +1,8 @@
 #include "models/training_run.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <fstream>
 #include <memory>
-#include <stdexcept>
-#include <system_error>
 #include <utility>
 
 #include <nlohmann/json.hpp>
@@ -161,20 +157,6 @@ nlohmann::json to_json(const RunResult& result) {
           {"skipped_steps", result.skipped_steps},
           {"loss_scale", result.loss_scale},
           {"epochs", epochs_to_json(result)}};
-}
-
-void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
-  const std::filesystem::path temporary = path.string() + ".tmp" + std::to_string(getpid());
-  std::ofstream file(temporary);
-  file << json.dump(2) << '\n';
-  file.close();
-  std::error_code error;
-  if (file) std::filesystem::rename(temporary, path, error);
-  if (!file || error) {
-    std::error_code ignored;
-    std::filesystem::remove(temporary, ignored);
-    throw std::runtime_error("cannot write " + path.string() + ".");
-  }
 }
 
 }  // namespace demi::models

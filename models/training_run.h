@@ -3,8 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -65,8 +63,5 @@ struct RunResult {
 
 /// The result under the names of its members; `history` as "epochs", a list of objects.
 [[nodiscard]] nlohmann::json to_json(const RunResult& result);
-
-/// Writes `json` beside `path` and renames it into place. Throws std::runtime_error.
-void write_json(const std::filesystem::path& path, const nlohmann::json& json);
 
 }  // namespace demi::models

@@ -15,6 +15,7 @@
 #include "benchmarks/compare_precision/comparison.h"
 #include "benchmarks/compare_precision/isolated_run.h"
 #include "models/command_line.h"
+#include "models/json_file.h"
 #include "models/training_run.h"
 
 namespace {
@@ -62,7 +63,8 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.run.threads, "threads of the CPU; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--data", options.data, "folder with the IDX files, instead of the system's");
-  app.add_option("--json", options.json, "write all runs and the summary to this file");
+  app.add_option("--json", options.json, "write all runs and the summary to this file")
+      ->check(CLI::Validator(check_json_file, "FILE"));
 }
 
 void compare(Options& options) {

@@ -141,6 +141,8 @@ TEST_F(Programs, SuggestOptionsAndValues) {
   expect_error(run("mnist_cnn --polcy float32"), 2,
                "mnist_cnn: unknown argument '--polcy'. Did you mean '--policy'?");
   expect_error(run("mnist_cnn --epoch=3"), 2, "Did you mean '--epochs'?");
+  expect_error(run("compare_precision --polices float32"), 2,
+               "compare_precision: unknown argument '--polices'. Did you mean '--policies'?");
   expect_error(run("mnist_cnn --policy mixed_float61"), 2, "mixed_float16");
   expect_error(run("mnist_cnn --device gpuu"), 2, "Did you mean 'gpu'?");
   expect_error(run("mnist_cnn --epochs 0"), 2, "--epochs");
@@ -160,10 +162,27 @@ TEST_F(Programs, SayWhatIsWrongWithTheirSurroundings) {
   expect_error(run("mnist_cnn" + arguments()), 1, "train-images-idx3-ubyte");
 }
 
-TEST_F(Programs, ReportFilesTheyCannotWrite) {
-  const Outcome outcome = run("mnist_cnn --steps 1 --json /nowhere/result.json" + arguments());
-  EXPECT_EQ(outcome.status, 1);
-  EXPECT_NE(outcome.err.find("/nowhere/result.json"), std::string::npos) << outcome.err;
+TEST_F(Programs, RefuseFilesTheyCannotWriteBeforeTraining) {
+  for (const std::string program : {"mnist_cnn", "compare_precision"}) {
+    const std::string command = program + arguments() + " --json ";
+    expect_error(run(command + "/nowhere/result.json"), 2,
+                 "--json: cannot write '/nowhere/result.json': No such file or directory.");
+    expect_error(run(command + "/proc/result.json"), 2, "cannot write '/proc/result.json': ");
+    expect_error(run(command + folder_.path().string()), 2, "': Is a directory.");
+    expect_error(run(command + data("train-labels-idx1-ubyte").string() + "/result.json"), 2,
+                 "': Not a directory.");
+  }
+}
+
+TEST_F(Programs, LeaveNothingBesideTheFileTheyWrite) {
+  const fs::path results = data("results");
+  fs::create_directory(results);
+  const Outcome outcome =
+      run("mnist_cnn --steps 1 --json " + (results / "a.json").string() + arguments());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const fs::directory_entry& entry : fs::directory_iterator(results)) {
+    EXPECT_EQ(entry.path().filename(), "a.json");
+  }
 }
 
 TEST_F(Programs, ComparePrecisionReportsTheErrorOfARun) {
