@@ -52,6 +52,9 @@ class Kernel {
 
   /// The candidate's name, "gemm" or "direct", for reports.
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// The name and what else was chosen, where there was a choice: an engine, its settings, the
+  /// number of launches.
+  [[nodiscard]] virtual std::string description() const { return name_; }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
 
  protected:

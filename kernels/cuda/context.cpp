@@ -5,6 +5,7 @@
 #include <demi/error.h>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cudnn/tuned_engines.h"
 #include "kernels/cuda/device_properties.h"
 #include "src/core/check.h"
 
@@ -38,14 +39,19 @@ struct Context::CounterPool {
 };
 
 Context::Context(int ordinal, Options options)
-    : options_(options), ordinal_(ordinal), counters_(std::make_unique<CounterPool>()) {
+    : options_(options),
+      ordinal_(ordinal),
+      counters_(std::make_unique<CounterPool>()),
+      tuned_engines_(std::make_unique<cudnn::TunedEngines>()) {
   DEMI_CUDA_CHECK(cudaSetDevice(ordinal));
   properties_ = read_device_properties(ordinal);
   DEMI_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
 }
 
 Context::Context(DeviceProperties properties, Options options)
-    : properties_(std::move(properties)), options_(options) {}
+    : properties_(std::move(properties)),
+      options_(options),
+      tuned_engines_(std::make_unique<cudnn::TunedEngines>()) {}
 
 Context::~Context() {
   if (!has_device()) return;

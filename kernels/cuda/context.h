@@ -14,6 +14,10 @@
 
 namespace demi::cuda {
 
+namespace cudnn {
+class TunedEngines;
+}
+
 /// What decides between kernels; read from a device or from a profile (profiles/*.json).
 struct DeviceProperties {
   std::string name;
@@ -59,6 +63,9 @@ class Context {
   /// kernel that is given it leaves it 0. Null without a device. Valid as long as the context.
   [[nodiscard]] unsigned* block_counter();
 
+  /// What was measured of cuDNN's engines on this device.
+  [[nodiscard]] cudnn::TunedEngines& tuned_engines() { return *tuned_engines_; }
+
   [[nodiscard]] Ledger& ledger() { return ledger_; }
 
  private:
@@ -71,6 +78,7 @@ class Context {
   cudnnHandle_t cudnn_ = nullptr;
   cublasLtHandle_t cublas_lt_ = nullptr;
   std::unique_ptr<CounterPool> counters_;
+  std::unique_ptr<cudnn::TunedEngines> tuned_engines_;
   Ledger ledger_;
 };
 
