@@ -108,7 +108,7 @@ RunResult run_training(const RunOptions& options, const Dataset& train, const Da
                  .metrics = {"accuracy"},
                  .device = options.device,
                  .threads = options.threads});
-  if (options.summary) model.summary();
+  if (options.summary) model.summary({.batch_size = options.batch_size});
 
   const auto stopwatch = std::make_shared<Stopwatch>(options.started);
   RunResult result;

@@ -123,6 +123,7 @@ class Model {
                                                 const PredictOptions& options = {});
 
   /// One training step on all samples of `batch`; loss and metrics are those before the update.
+  /// Throws TrainingDiverged after too many skipped steps in a row.
   Logs train_on_batch(const Dataset& batch);
   Logs train_on_batch(const Tensor& x, const Tensor& y);
   Logs test_on_batch(const Dataset& batch);

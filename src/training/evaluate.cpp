@@ -35,11 +35,20 @@ std::shared_ptr<Program> prepare_batch(Trainer& trainer, StepMode mode, const Da
   return program;
 }
 
+/// `shape` is that of an output for `rows` samples: Shape::kUnknown before there are any.
+void check_output_rows(const Shape& shape, std::int64_t rows) {
+  if (shape.rank() > 0 && shape[0] == rows) return;
+  const std::string extent = rows == Shape::kUnknown ? "None" : std::to_string(rows);
+  fail_argument("predict", "expected outputs whose first extent is the number of samples, " +
+                               extent + ". Received: " + shape.to_string() + ".");
+}
+
 /// The outputs for no samples.
 std::vector<Tensor> empty_outputs(const LayerGraph& model) {
   std::vector<Tensor> outputs;
   for (std::size_t i = 0; i < model.outputs.size(); ++i) {
     TensorType type = model.output_type(i);
+    check_output_rows(type.shape, Shape::kUnknown);
     type.shape.set(0, 0);
     outputs.emplace_back(type.shape, type.dtype);
   }
@@ -88,6 +97,7 @@ std::vector<Tensor> predict(Trainer& trainer, const Dataset& data, const Predict
     program.run(batch->buffer);
     for (std::size_t i = 0; i < trainer.model().outputs.size(); ++i) {
       const Tensor part = program.output(i);
+      check_output_rows(part.shape(), batch->rows);
       if (results.size() == i) {
         Shape shape = part.shape();
         shape.set(0, data.size());
@@ -112,6 +122,7 @@ Logs train_on_batch(Trainer& trainer, const Dataset& data) {
       prepare_batch(trainer, StepMode::kTrain, data, "train_on_batch");
   trainer.reset_train();
   program->run(0);
+  check_skips(trainer, *program, 0, "train_on_batch");
   return trainer.train_logs();
 }
 

@@ -323,5 +323,34 @@ TEST(LossScaling, EndsTrainingAfterTooManySkips) {
   expect_same_weights(model.get_weights(), before);
 }
 
+TEST(LossScaling, StopsAtTheFloorBeforeItGivesUp) {
+  Model model = compiled("mixed_float16");
+  const std::vector<Tensor> before = model.get_weights();
+  const Tensor x = Tensor::full({4, 2}, 3e38, float32);
+  const Tensor y({4}, int32);
+  for (int step = 1; step < 50; ++step) (void)model.train_on_batch(x, y);
+  EXPECT_EQ(model.training_status().loss_scale, std::ldexp(1.0, -14));
+  const std::string message =
+      message_of<TrainingDiverged>([&] { (void)model.train_on_batch(x, y); });
+  EXPECT_NE(message.find("[train_on_batch] expected finite gradients in one of 50 steps."),
+            std::string::npos)
+      << message;
+  EXPECT_NE(message.find("layer 'dense'"), std::string::npos) << message;
+  EXPECT_EQ(model.training_status().step, 50);
+  expect_same_weights(model.get_weights(), before);
+}
+
+TEST(LossScaling, CountsTheShareOfSkippedSteps) {
+  Model model = compiled("mixed_float16");
+  const Dataset bad(Tensor::full({4, 2}, 3e38, float32), Tensor({4}, int32));
+  for (int round = 0; round < 10; ++round) {
+    (void)model.train_on_batch(bad);
+    (void)model.train_on_batch(blobs(4));
+  }
+  EXPECT_EQ(model.training_status().step, 20);
+  EXPECT_EQ(model.training_status().skipped_steps, 10);
+  EXPECT_EQ(model.optimizer().iterations(), 10);
+}
+
 }  // namespace
 }  // namespace demi

@@ -181,6 +181,21 @@ TEST(Predict, TakesAnyNumberOfSamples) {
   }
 }
 
+TEST(Predict, RefusesOutputsThatMixSamples) {
+  reset_layer_names();
+  const SymbolicTensor x = Input({2});
+  Model total(x, ops::sum(x));
+  Model row(x, ops::sum(x, {0}, true));
+  for (Model model : {total, row}) {
+    for (const std::int64_t samples : {3, 0}) {
+      EXPECT_NE(message_of<std::invalid_argument>([&] {
+                  (void)model.predict(Tensor({samples, 2}, float32));
+                }).find("[predict] expected outputs whose first extent is the number of samples"),
+                std::string::npos);
+    }
+  }
+}
+
 TEST(Predict, GivesFloat32UnderMixedPolicies) {
   const Tensor x = random_tensor({5, 2}, float32, 3);
   const Tensor expected = classifier("float32").predict(x);
