@@ -6,6 +6,9 @@
 #include <utility>
 
 #include "tests/cuda_emulator/src/stream.h"
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/lsan_interface.h>
+#endif
 
 namespace cuda_emulator {
 namespace {
@@ -25,6 +28,7 @@ const Library& library() {
     const char* file = "libcudnn.so.9";
 #endif
     if (wanted != nullptr) file = wanted;
+    const IgnoredAllocations ignored;
     library.handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     if (library.handle == nullptr) library.error = dlerror();
     return library;
@@ -43,6 +47,18 @@ bool has_real_cudnn() {
 
 const std::string& real_cudnn_error() {
   return library().error;
+}
+
+IgnoredAllocations::IgnoredAllocations() {
+#ifdef __SANITIZE_ADDRESS__
+  __lsan_disable();
+#endif
+}
+
+IgnoredAllocations::~IgnoredAllocations() {
+#ifdef __SANITIZE_ADDRESS__
+  __lsan_enable();
+#endif
 }
 
 void* real_cudnn_symbol(const char* name) {

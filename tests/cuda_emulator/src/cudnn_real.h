@@ -29,12 +29,33 @@ void clear_cudnn_failure();
 /// The status of calls where there is no library to judge them.
 cudnnStatus_t no_real_cudnn(const char* call);
 
+/// While one is alive, what this thread allocates is no leak: the library keeps things to its end.
+class IgnoredAllocations {
+ public:
+  IgnoredAllocations();
+  ~IgnoredAllocations();
+  IgnoredAllocations(const IgnoredAllocations&) = delete;
+  IgnoredAllocations& operator=(const IgnoredAllocations&) = delete;
+};
+
+/// A function of the installed library.
+template <class Result, class... Arguments>
+struct RealFunction {
+  Result (*address)(Arguments...);
+
+  explicit RealFunction(const char* name, Result (*)(Arguments...))
+      : address(reinterpret_cast<Result (*)(Arguments...)>(real_cudnn_symbol(name))) {}
+  Result operator()(Arguments... arguments) const {
+    const IgnoredAllocations ignored;
+    return address(arguments...);
+  }
+};
+
 }  // namespace cuda_emulator
 
 /// The installed function of that name, typed as the header declares it.
-#define DEMI_REAL_CUDNN(name)                                                         \
-  ([] {                                                                               \
-    static const auto function =                                                      \
-        reinterpret_cast<decltype(&::name)>(cuda_emulator::real_cudnn_symbol(#name)); \
-    return function;                                                                  \
+#define DEMI_REAL_CUDNN(name)                                          \
+  ([]() -> const auto& {                                               \
+    static const cuda_emulator::RealFunction function(#name, &::name); \
+    return function;                                                   \
   }())
