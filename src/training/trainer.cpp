@@ -9,6 +9,7 @@
 
 #include "kernels/backend.h"
 #include "src/core/check.h"
+#include "src/layers/layer_state.h"
 #include "src/training/step_specs.h"
 
 namespace demi {
@@ -57,9 +58,18 @@ std::vector<ReportedMetric> report_metrics(const LayerGraph& model,
   return result;
 }
 
+bool computes_in_float16(const internal::LayerState& layer) {
+  return layer.policy.compute_dtype() == DType::kFloat16 ||
+         std::any_of(layer.sublayers.begin(), layer.sublayers.end(),
+                     [](const auto& inner) { return computes_in_float16(*inner); });
+}
+
+/// Whether a layer, one inside it, or an op between layers makes float16 values.
 bool computes_in_float16(const LayerGraph& model) {
-  return std::any_of(model.layers.begin(), model.layers.end(), [](const auto& layer) {
-    return layer->dtype_policy().compute_dtype() == DType::kFloat16;
+  return std::any_of(model.calls.begin(), model.calls.end(), [&](const LayerGraph::Call& call) {
+    if (call.layer != nullptr) return computes_in_float16(*call.layer->state());
+    return std::any_of(call.outputs.begin(), call.outputs.end(),
+                       [&](int output) { return model.type(output).dtype == DType::kFloat16; });
   });
 }
 

@@ -283,6 +283,41 @@ TEST(LossScaling, IsChosenForFloat16) {
   EXPECT_EQ(partly.optimizer().class_name(), "LossScaleOptimizer");
 }
 
+/// A float32 layer with a float16 one inside the layer inside it.
+class Nest : public LayerOf<Nest> {
+ public:
+  explicit Nest(int depth)
+      : LayerOf({.class_name = "TestNest"}),
+        depth_(depth),
+        dense_({.units = 3, .dtype = "mixed_float16"}) {
+    if (depth > 0) inner_ = std::make_shared<Nest>(depth - 1);
+  }
+  SymbolicTensor call(const SymbolicTensor& x, const CallContext&) override {
+    return depth_ > 0 ? (*inner_)(x) : dense_(x);
+  }
+
+ private:
+  int depth_;
+  Dense dense_;
+  std::shared_ptr<Nest> inner_;
+};
+
+TEST(LossScaling, IsChosenForFloat16InsideOtherLayers) {
+  set_global_policy("float32");
+  reset_layer_names();
+  const SymbolicTensor x = Input({2});
+  Model nested(x, Dense({.units = 1})(Nest(2)(x)));
+  nested.compile({.loss = "mse"});
+  EXPECT_EQ(nested.optimizer().class_name(), "LossScaleOptimizer");
+  Model with_ops(x, Dense({.units = 1})(ops::square(ops::cast(x, float16))));
+  with_ops.compile({.loss = "mse"});
+  EXPECT_EQ(with_ops.optimizer().class_name(), "LossScaleOptimizer");
+  const SymbolicTensor halves = Input({2}, {.dtype = float16});
+  Model reads_halves(halves, Dense({.units = 1})(halves));
+  reads_halves.compile({.loss = "mse"});
+  EXPECT_EQ(reads_halves.optimizer().class_name(), "Adam");
+}
+
 TEST(LossScaling, SkippedStepsChangeNothingAndAreReported) {
   Model model = compiled("mixed_float16");
   const std::vector<Tensor> before = model.get_weights();
