@@ -102,11 +102,13 @@ bool has_no_pooling(const KernelRequest& request, std::string& reason) {
 template <class Build>
 std::optional<cudnn::Plan> plan_graph(Context& context, const Conv2DProblem& problem,
                                       std::string_view op, std::string& reason, Build&& build) {
-  auto graph = std::make_shared<cudnn::Graph>(context);
+  std::shared_ptr<cudnn::Graph> graph;
   try {
+    graph = std::make_shared<cudnn::Graph>(context);
     build(*graph);
     if (!graph->finalize(reason)) return std::nullopt;
   } catch (const DeviceError& error) {
+    // What cuDNN does not take, or its absence.
     reason = error.what();
     return std::nullopt;
   }
