@@ -1,0 +1,189 @@
+// Maximum over windows, and its gradient. Each element of a result is written once: nothing is
+// cleared first, there are no atomics, and sums have one order.
+
+#include "kernels/cuda/pooling/register.h"
+#include "kernels/cuda/pooling/windows.cuh"
+
+namespace demi::cuda::pooling {
+namespace {
+
+/// y and place of the maximum of each window. kTiled: windows of 2 × 2 that lie in the image as a
+/// whole, whose loads the compiler can start together.
+template <class T, int N, bool kTiled>
+__global__ void max_pool(Windows p, bool with_relu, const T* x, T* y, std::uint8_t* index) {
+  for_positions<N>(p, p.rows.windows, p.columns.windows, [&](const Position& at) {
+    const T* image = x + at.image * p.image_elements() + at.channel;
+    Range rows = p.rows.inside(at.row);
+    Range columns = p.columns.inside(at.column);
+    if constexpr (kTiled) {
+      rows.end = rows.begin + 2;
+      columns.end = columns.begin + 2;
+    }
+    Compute<T> best[N] = {};
+    int place[N] = {};
+    bool first = true;
+    for (int i = rows.begin; i < rows.end; ++i) {
+      for (int j = columns.begin; j < columns.end; ++j) {
+        const auto packet = load_packet<N>(image + i * p.image_row() + j * p.channels);
+        const int here = p.rows.place(i, at.row) * p.columns.size + p.columns.place(j, at.column);
+        DEMI_UNROLL
+        for (int n = 0; n < N; ++n) {
+          const Compute<T> value = load(packet.at[n]);
+          // Also true where the value is NaN, but not once the best is.
+          if (first || (!(value <= best[n]) && best[n] == best[n])) {
+            best[n] = value;
+            place[n] = here;
+          }
+        }
+        first = false;
+      }
+    }
+    Packet<T, N> values;
+    Packet<std::uint8_t, N> places;
+    DEMI_UNROLL
+    for (int n = 0; n < N; ++n) {
+      values.at[n] = store<T>(with_relu ? relu(best[n]) : best[n]);
+      places.at[n] = static_cast<std::uint8_t>(place[n]);
+    }
+    const int to = p.pooled_offset(at);
+    store_packet(y + to, values);
+    store_packet(index + to, places);
+  });
+}
+
+/// dy of N channels of a window, 0 where a relu masks it. `y` is null without relu.
+template <class T, int N>
+__device__ void load_gradient(const T* dy, const T* y, int at, Compute<T> (&gradient)[N]) {
+  const auto packet = load_packet<N>(dy + at);
+  DEMI_UNROLL
+  for (int n = 0; n < N; ++n) gradient[n] = load(packet.at[n]);
+  if (y == nullptr) return;
+  const auto mask = load_packet<N>(y + at);
+  DEMI_UNROLL
+  for (int n = 0; n < N; ++n) {
+    if (!(load(mask.at[n]) > 0)) gradient[n] = 0;
+  }
+}
+
+/// dx at each image position: the dy of those of the windows over it whose maximum it was.
+template <class T, int N>
+__global__ void max_pool_backward(Windows p, const T* dy, const std::uint8_t* index, const T* y,
+                                  T* dx) {
+  for_positions<N>(p, p.rows.extent, p.columns.extent, [&](const Position& at) {
+    const Range rows = p.rows.covering(at.row);
+    const Range columns = p.columns.covering(at.column);
+    Compute<T> sum[N] = {};
+    for (int oy = rows.begin; oy < rows.end; ++oy) {
+      for (int ox = columns.begin; ox < columns.end; ++ox) {
+        const int from = p.pooled_offset({at.image, oy, ox, at.channel});
+        const auto places = load_packet<N>(index + from);
+        Compute<T> gradient[N];
+        load_gradient(dy, y, from, gradient);
+        const int here = p.rows.place(at.row, oy) * p.columns.size + p.columns.place(at.column, ox);
+        DEMI_UNROLL
+        for (int n = 0; n < N; ++n) {
+          if (places.at[n] == here) sum[n] += gradient[n];
+        }
+      }
+    }
+    Packet<T, N> values;
+    DEMI_UNROLL
+    for (int n = 0; n < N; ++n) values.at[n] = store<T>(sum[n]);
+    store_packet(dx + p.image_offset(at), values);
+  });
+}
+
+/// The same where no windows overlap: each window writes all positions that it answers for, so dy
+/// is read once.
+template <class T, int N>
+__global__ void max_pool_backward_disjoint(Windows p, const T* dy, const std::uint8_t* index,
+                                           const T* y, T* dx) {
+  for_positions<N>(p, p.rows.windows, p.columns.windows, [&](const Position& at) {
+    const Range rows = p.rows.owned(at.row);
+    const Range columns = p.columns.owned(at.column);
+    const int last_row = p.rows.inside(at.row).end;
+    const int last_column = p.columns.inside(at.column).end;
+    const int from = p.pooled_offset(at);
+    const auto places = load_packet<N>(index + from);
+    Compute<T> gradient[N];
+    load_gradient(dy, y, from, gradient);
+    for (int i = rows.begin; i < rows.end; ++i) {
+      for (int j = columns.begin; j < columns.end; ++j) {
+        const bool inside = i < last_row && j < last_column;
+        const int here =
+            inside ? p.rows.place(i, at.row) * p.columns.size + p.columns.place(j, at.column) : -1;
+        Packet<T, N> values;
+        DEMI_UNROLL
+        for (int n = 0; n < N; ++n) {
+          values.at[n] = store<T>(places.at[n] == here ? gradient[n] : Compute<T>(0));
+        }
+        store_packet(dx + p.image_offset({at.image, i, j, at.channel}), values);
+      }
+    }
+  });
+}
+
+bool is_tiled(const Axis& axis) {
+  return axis.size == 2 && axis.is_unpadded();
+}
+
+template <class T, int N>
+std::unique_ptr<Kernel> max_pool_kernel(const Problem& problem, bool with_relu, Context& context) {
+  const Windows& windows = problem.windows();
+  const bool tiled = is_tiled(windows.rows) && is_tiled(windows.columns);
+  const auto kernel = tiled ? &max_pool<T, N, true> : &max_pool<T, N, false>;
+  return make_kernel("packets", 0, [=, &context](const KernelArguments& arguments) {
+    problem.for_launches([&](const Windows& p, std::int64_t first) {
+      const std::int64_t pooled = first * p.pooled_elements();
+      launch_positions(kernel, p, p.rows.windows, p.columns.windows, N, context.stream(), with_relu,
+                       arguments.input<T>(0) + first * p.image_elements(),
+                       arguments.output<T>(0) + pooled, arguments.output<std::uint8_t>(1) + pooled);
+    });
+  });
+}
+
+template <class T, int N>
+std::unique_ptr<Kernel> max_pool_backward_kernel(const Problem& problem, bool with_relu,
+                                                 Context& context) {
+  const Windows& windows = problem.windows();
+  const bool disjoint = windows.rows.is_disjoint() && windows.columns.is_disjoint();
+  const auto kernel = disjoint ? &max_pool_backward_disjoint<T, N> : &max_pool_backward<T, N>;
+  return make_kernel("packets", 0, [=, &context](const KernelArguments& arguments) {
+    problem.for_launches([&](const Windows& p, std::int64_t first) {
+      const std::int64_t pooled = first * p.pooled_elements();
+      const int rows = disjoint ? p.rows.windows : p.rows.extent;
+      const int columns = disjoint ? p.columns.windows : p.columns.extent;
+      const T* y = with_relu ? arguments.input<T>(2) + pooled : nullptr;
+      launch_positions(kernel, p, rows, columns, N, context.stream(),
+                       arguments.input<T>(0) + pooled, arguments.input<std::uint8_t>(1) + pooled, y,
+                       arguments.output<T>(0) + first * p.image_elements());
+    });
+  });
+}
+
+}  // namespace
+
+std::unique_ptr<Kernel> make_max_pool2d(const KernelRequest& request, Context& context,
+                                        std::string& reason) {
+  const auto problem =
+      Problem::of(request, request.inputs[0].shape, request.outputs[0].shape, reason);
+  if (!problem) return nullptr;
+  const bool with_relu = request.attributes.as<ops::Pool2DAttributes>().relu;
+  return dispatch_packets(request.outputs[0].dtype, *problem, reason, [&](auto tag, auto length) {
+    return max_pool_kernel<typename decltype(tag)::type, length()>(*problem, with_relu, context);
+  });
+}
+
+std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request, Context& context,
+                                                 std::string& reason) {
+  const auto problem =
+      Problem::of(request, request.outputs[0].shape, request.inputs[0].shape, reason);
+  if (!problem) return nullptr;
+  const bool with_relu = request.attributes.as<ops::Pool2DAttributes>().relu;
+  return dispatch_packets(request.outputs[0].dtype, *problem, reason, [&](auto tag, auto length) {
+    return max_pool_backward_kernel<typename decltype(tag)::type, length()>(*problem, with_relu,
+                                                                            context);
+  });
+}
+
+}  // namespace demi::cuda::pooling

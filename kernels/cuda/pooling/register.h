@@ -1,0 +1,25 @@
+// The kernels of the family pooling, by file.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "kernels/cuda/registry.h"
+
+namespace demi::cuda::pooling {
+
+/// max_pool.cu: own kernels of max_pool2d and max_pool2d_backward.
+[[nodiscard]] std::unique_ptr<Kernel> make_max_pool2d(const KernelRequest& request,
+                                                      Context& context, std::string& reason);
+[[nodiscard]] std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request,
+                                                               Context& context,
+                                                               std::string& reason);
+
+/// average_pool.cu: own kernels of average_pool2d and average_pool2d_backward.
+[[nodiscard]] std::unique_ptr<Kernel> make_average_pool2d(const KernelRequest& request,
+                                                          Context& context, std::string& reason);
+[[nodiscard]] std::unique_ptr<Kernel> make_average_pool2d_backward(const KernelRequest& request,
+                                                                   Context& context,
+                                                                   std::string& reason);
+
+}  // namespace demi::cuda::pooling
