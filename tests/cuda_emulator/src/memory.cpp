@@ -192,18 +192,18 @@ std::string DeviceMemory::describe(const void* address) const {
          "allocation before it, of " + std::to_string(bytes) + " bytes, or in one that was freed";
 }
 
-void DeviceMemory::check_guards(const std::string& what) const {
+void DeviceMemory::check_guards() const {
   for (const auto& [begin, bytes] : allocations_) {
     const std::size_t before = first_damage(pointer(begin - kGuardBytes), kGuardBytes);
     if (before < kGuardBytes) {
-      fatal(what + ": wrote " + std::to_string(kGuardBytes - before) +
+      fatal("wrote " + std::to_string(kGuardBytes - before) +
             " bytes before the BEGINNING of a device allocation of " + std::to_string(bytes) +
             " bytes");
     }
     const std::size_t guard = round_up(bytes, kAlignment) - bytes + kGuardBytes;
     const std::size_t behind = first_damage(pointer(begin + bytes), guard);
     if (behind < guard) {
-      fatal(what + ": wrote " + std::to_string(behind) + " bytes past the END of a device " +
+      fatal("wrote " + std::to_string(behind + 1) + " bytes past the END of a device " +
             "allocation of " + std::to_string(bytes) + " bytes");
     }
   }

@@ -37,8 +37,8 @@ class DeviceMemory {
   [[nodiscard]] std::size_t limit() const { return limit_; }
   void set_limit(std::size_t bytes);  ///< 0: the default
 
-  /// Fatal, blaming `what`, if a guard was written.
-  void check_guards(const std::string& what) const;
+  /// Fatal if a guard was written.
+  void check_guards() const;
 
  private:
   friend class DeviceAccess;

@@ -159,7 +159,7 @@ void execute(const Operation& operation) {
   }
   scheduler().running = operation.name;
   operation.run();
-  device_memory().check_guards(operation.name);
+  device_memory().check_guards();
   scheduler().running.clear();
 }
 
@@ -177,8 +177,8 @@ void run_all() {
 }
 
 void run_one() {
-  bool first = true;
-  run_while([&] { return scheduler().pending > 0 && std::exchange(first, false); });
+  const std::size_t before = scheduler().pending;
+  run_while([before] { return scheduler().pending > 0 && scheduler().pending == before; });
 }
 
 std::size_t pending_count() {
