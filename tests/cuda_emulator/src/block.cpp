@@ -294,8 +294,7 @@ void BlockRunner::finish_warp(LaneState* lanes, unsigned mask) {
 
 /// No thread can go on, and none is left to begin.
 void BlockRunner::report_deadlock() {
-  std::string message = "deadlock in kernel " + kernel_->name + ", block " +
-                        triple(blockIdx.x, blockIdx.y, blockIdx.z) + " of " +
+  std::string message = "deadlock in block " + triple(blockIdx.x, blockIdx.y, blockIdx.z) + " of " +
                         std::to_string(threads_) + " threads: ";
   if (!at_barrier_.empty()) {
     message += std::to_string(at_barrier_.size()) + " wait at the barrier at " +
