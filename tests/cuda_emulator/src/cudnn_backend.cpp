@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <string>
 
-#include "cuda_emulator/cudnn_control.h"
+#include "cuda_emulator/library_control.h"
 #include "tests/cuda_emulator/src/cudnn_real.h"
 #include "tests/cuda_emulator/src/cudnn_records.h"
 #include "tests/cuda_emulator/src/stream.h"

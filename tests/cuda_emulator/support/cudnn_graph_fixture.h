@@ -4,7 +4,7 @@
 #include <cudnn.h>
 #include <gtest/gtest.h>
 
-#include "cuda_emulator/cudnn_control.h"
+#include "cuda_emulator/library_control.h"
 #include "tests/cuda_emulator/support/cudnn_graph_builder.h"
 #include "tests/cuda_emulator/support/device_array.h"
 
