@@ -10,7 +10,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cuda/conv2d/any_element.cuh"
+#include "kernels/cuda/any_element.cuh"
 #include "kernels/cuda/conv2d/problem.h"
 #include "kernels/cuda/launch.cuh"
 

@@ -1,6 +1,6 @@
 #include "kernels/cuda/conv2d/staging.h"
 
-#include "kernels/cuda/conv2d/any_element.cuh"
+#include "kernels/cuda/any_element.cuh"
 #include "kernels/cuda/launch.cuh"
 
 namespace demi::cuda {
