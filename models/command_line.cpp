@@ -83,6 +83,15 @@ std::string check_choice(const std::string& name, const std::vector<std::string>
   return "expected one of " + known + ". Received: '" + name + "'." + suggestion(name, candidates);
 }
 
+std::string check_device(const std::string& name) {
+  try {
+    set_device(name);
+    return "";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
 std::string check_policy(const std::string& name) {
   try {
     (void)DTypePolicy(name);

@@ -25,6 +25,9 @@ namespace demi::models {
 [[nodiscard]] std::string check_choice(const std::string& name,
                                        const std::vector<std::string>& candidates);
 
+/// The same for devices; one that can be used becomes demi::current_device().
+[[nodiscard]] std::string check_device(const std::string& name);
+
 /// The same for dtype policies.
 [[nodiscard]] std::string check_policy(const std::string& name);
 

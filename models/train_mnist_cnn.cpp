@@ -33,12 +33,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
   app.add_option("--learning-rate", run.learning_rate, "of Adam")->check(CLI::PositiveNumber);
   app.add_option("--seed", run.seed, "of weights and of the order of images");
-  app.add_option("--device", run.device, "auto, cpu or gpu")
-      ->check(CLI::Validator(
-          [](const std::string& name) {
-            return check_choice(name, {"auto", "cpu", "gpu"});
-          },
-          "NAME"));
+  app.add_option("--device", run.device, "auto, cpu or cuda:N")
+      ->check(CLI::Validator(check_device, "NAME"));
   app.add_option("--threads", run.threads, "threads of the CPU; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--data", data_folder, "folder with the IDX files, instead of the system's");

@@ -76,6 +76,7 @@ check_kernels kernels/cuda 9 'kernels/(cuda/.*|gpu_plugin\.h)|cuda_emulator/devi
 # benchmarks/ops times single kernels.
 check include 9 h "$none" "$libraries|$cuda"
 check models 9 "$code" 'models/.*' "$cuda"
+check tools 9 "$code" 'models/.*|tools/.*' "$cuda"
 check benchmarks 1 "$code" 'benchmarks/.*|models/.*' "$cuda"
 check benchmarks/models 9 "$code" 'benchmarks/.*|models/.*' "$cuda"
 check benchmarks/ops 9 "$code" "benchmarks/.*|kernels/.*|$core" "$cuda"

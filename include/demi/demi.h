@@ -48,6 +48,7 @@
 #include <demi/optimizers/loss_scale_optimizer.h>
 #include <demi/optimizers/optimizer.h>
 #include <demi/optimizers/sgd.h>
+#include <demi/plan.h>
 #include <demi/regularizers.h>
 #include <demi/schedules.h>
 #include <demi/shape.h>

@@ -136,9 +136,9 @@ std::size_t bytes_of(const std::vector<Variable>& variables) {
 
 }  // namespace
 
-std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
-                                      const TrainingSpec* training, const StepState* state,
-                                      const std::shared_ptr<runtime::Arena>& arena) {
+std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model, const StepSpec& spec,
+                                            const TrainingSpec* training, const StepState* state,
+                                            Backend& backend) {
   const auto graph = ir::Graph::create();
   const ir::TraceScope trace(graph);
   if (state != nullptr) graph->randomness = {spec.seed, state->steps.state()};
@@ -157,8 +157,15 @@ std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& s
     write_accumulators(*graph, training_step ? state->train : state->evaluate, forward.reported,
                        batch);
   }
-  optimise(*graph, arena->backend());
-  return std::make_shared<Program>(spec, plan::make_plan(graph, arena->backend()), arena);
+  optimise(*graph, backend);
+  return plan::make_plan(graph, backend);
+}
+
+std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
+                                      const TrainingSpec* training, const StepState* state,
+                                      const std::shared_ptr<runtime::Arena>& arena) {
+  return std::make_shared<Program>(spec, plan_step(model, spec, training, state, arena->backend()),
+                                   arena);
 }
 
 Program::Program(StepSpec spec, std::shared_ptr<const plan::Plan> plan,
@@ -194,9 +201,9 @@ StepState make_step_state(const TrainingSpec& spec) {
   return state;
 }
 
-PlannedBytes planned_bytes(const LayerGraph& model, const Program& program,
+PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
                            const Optimizer* optimizer) {
-  const plan::MemorySummary memory = program.plan().memory();
+  const plan::MemorySummary memory = plan.memory();
   PlannedBytes planned;
   planned.activations = memory.activations;
   planned.compute_copies = memory.compute_copies;

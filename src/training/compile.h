@@ -1,5 +1,5 @@
-// Compilation: from a layer graph to programs that run one step. The whole path is in
-// compile_step(): trace, passes, plan.
+// Compilation: from a layer graph to programs that run one step. The whole path is in plan_step():
+// trace, passes, plan.
 #pragma once
 
 #include <cstdint>
@@ -110,6 +110,13 @@ class Program {
   runtime::Executor executor_;
 };
 
+/// Compiles one step of `model` for a backend, as far as nothing is allocated but the optimizer's
+/// slots: trace, passes, kernels, memory plan. Arguments as of compile_step.
+[[nodiscard]] std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model,
+                                                          const StepSpec& spec,
+                                                          const TrainingSpec* training,
+                                                          const StepState* state, Backend& backend);
+
 /// Compiles one step of `model`. `training` and `state` may be null for kPredict. For kTrain the
 /// optimizer creates its slots and the variables move to the arena's backend.
 [[nodiscard]] std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
@@ -118,7 +125,7 @@ class Program {
                                                     const std::shared_ptr<runtime::Arena>& arena);
 
 /// The memory of a compiled step; `optimizer` may be null.
-[[nodiscard]] PlannedBytes planned_bytes(const LayerGraph& model, const Program& program,
+[[nodiscard]] PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
                                          const Optimizer* optimizer);
 
 /// Bytes that a training step keeps for its backward half, by layer path, for float32 inputs and a

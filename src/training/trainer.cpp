@@ -81,6 +81,8 @@ std::shared_ptr<Optimizer> choose_optimizer(const LayerGraph& model, const Optim
   return std::make_shared<LossScaleOptimizer>(asked);
 }
 
+}  // namespace
+
 TrainingSpec make_training_spec(const LayerGraph& model, const CompileOptions& options) {
   const std::size_t outputs = model.outputs.size();
   if (options.loss.size() != outputs) {
@@ -101,8 +103,6 @@ TrainingSpec make_training_spec(const LayerGraph& model, const CompileOptions& o
   spec.optimizer = choose_optimizer(model, options.optimizer);
   return spec;
 }
-
-}  // namespace
 
 Trainer::Trainer(const LayerGraph& model, const CompileOptions& options)
     : model_(model),
@@ -163,7 +163,7 @@ PlannedBytes Trainer::planned_bytes(const Dataset& data, std::int64_t batch_size
   const TrainingSpec& training = require_training("planned_bytes");
   const std::shared_ptr<Program> step =
       program(StepMode::kTrain, data, batch_size, "planned_bytes");
-  return demi::planned_bytes(model_, *step, training.optimizer.get());
+  return demi::planned_bytes(model_, step->plan(), training.optimizer.get());
 }
 
 void Trainer::set_seed(std::uint64_t seed) {

@@ -17,6 +17,11 @@ namespace demi {
 
 class LossScaleOptimizer;
 
+/// What compile() asks of the steps of `model`. Throws std::invalid_argument "[compile] …" if the
+/// options do not fit it.
+[[nodiscard]] TrainingSpec make_training_spec(const LayerGraph& model,
+                                              const CompileOptions& options);
+
 /// Owned by the model; not thread safe. Programs are compiled at the first use of a batch size and
 /// kept; all of them share one arena.
 class Trainer {

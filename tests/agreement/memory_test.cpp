@@ -56,7 +56,7 @@ PlannedBytes plan_training(Model (*build)(const Shape&, int), const Shape& image
   spec.targets = {{.name = "y", .type = {{batch}, uint8}}};
   const auto program =
       compile_step(graph, spec, &training, &state, std::make_shared<runtime::Arena>(backend));
-  return planned_bytes(graph, *program, training.optimizer.get());
+  return planned_bytes(graph, program->plan(), training.optimizer.get());
 }
 
 double ratio(std::size_t a, std::size_t b) {

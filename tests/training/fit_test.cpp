@@ -163,9 +163,9 @@ TEST(Compile, RefusesOptionsThatDoNotFit) {
   EXPECT_NE(error({.loss = "mse", .metrics = {MetricSpec("mae").on_output(1)}})
                 .find("on an output below 1"),
             std::string::npos);
-  EXPECT_NE(error({.loss = "mse", .device = "gpuu"}).find("Did you mean 'gpu'?"),
+  EXPECT_NE(error({.loss = "mse", .device = "cudda"}).find("Did you mean 'cuda'?"),
             std::string::npos);
-  EXPECT_THROW(model.compile({.loss = "mse", .device = "gpu"}), DeviceError);
+  EXPECT_THROW(model.compile({.loss = "mse", .device = "cuda:99"}), DeviceError);
 }
 
 TEST(Predict, TakesAnyNumberOfSamples) {

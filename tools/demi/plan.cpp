@@ -1,0 +1,111 @@
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <demi/demi.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <CLI/CLI.hpp>
+
+#include "models/command_line.h"
+#include "models/training_run.h"
+#include "tools/demi/commands.h"
+
+namespace demi::tools {
+namespace {
+
+struct Request {
+  std::string model = "mnist_cnn";
+  std::string policy = "mixed_float16";
+  std::string device = "auto";
+  std::string profile;
+  std::int64_t batch_size = 128;
+  bool refusals = false;
+};
+
+/// A sample of the data the model is made for: images of 28 × 28 and 10 classes.
+Dataset one_sample() {
+  return Dataset(Tensor({1, 28, 28, 1}, uint8), Tensor({1}, uint8)).rescaled(1 / 255.0);
+}
+
+void print_call(std::size_t number, const PlannedCall& call, bool refusals) {
+  fmt::print("{:4} {:8} {}{}{}\n", number, call.phase, call.layer, call.layer.empty() ? "" : ": ",
+             call.op);
+  fmt::print("     {} -> {}\n", fmt::join(call.inputs, ", "), fmt::join(call.outputs, ", "));
+  fmt::print("     {}, workspace {} bytes\n", call.kernel, call.workspace_bytes);
+  if (!refusals) return;
+  for (const std::string& refused : call.refused) fmt::print("     refused {}\n", refused);
+}
+
+void print_bytes(const PlannedBytes& bytes) {
+  const auto line = [](const char* name, std::size_t value) {
+    fmt::print("  {:28} {:>14} bytes\n", name, value);
+  };
+  line("weights", bytes.weights);
+  line("weights in 16 bits", bytes.compute_copies);
+  line("gradients", bytes.gradients);
+  line("optimizer", bytes.optimizer);
+  line("activations", bytes.activations);
+  line("temporaries", bytes.temporaries);
+  line("workspace", bytes.workspace);
+  line("arena (as laid out)", bytes.arena);
+  line("input buffers", bytes.input_buffers);
+  line("total", bytes.total);
+}
+
+void print_plan(const Request& request) {
+  const models::Architecture* architecture = nullptr;
+  for (const models::Architecture& known : models::architectures()) {
+    if (known.name == request.model) architecture = &known;
+  }
+  set_global_policy(request.policy);
+  const Model model = architecture->build({28, 28, 1}, 10);
+  const PlannedStep step = plan_training_step(
+      model, one_sample(),
+      {.optimizer = Adam({.learning_rate = 1e-3}),
+       .loss = "sparse_categorical_crossentropy",
+       .metrics = {"accuracy"},
+       .device = request.device},
+      {.batch_size = request.batch_size, .device_profile = request.profile});
+  fmt::print("One training step of {} under {}, batch {}, on {}: {} calls\n", request.model,
+             request.policy, request.batch_size, step.device, step.calls.size());
+  for (std::size_t i = 0; i < step.calls.size(); ++i) {
+    print_call(i + 1, step.calls[i], request.refusals);
+  }
+  fmt::print("Memory\n");
+  print_bytes(step.bytes);
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names;
+  for (const models::Architecture& known : models::architectures()) names.push_back(known.name);
+  return names;
+}
+
+}  // namespace
+
+Command add_plan_command(CLI::App& app) {
+  const auto request = std::make_shared<Request>();
+  CLI::App* command = app.add_subcommand(
+      "plan", "print the calls and the memory of one training step; runs nothing");
+  command->add_option("--model", request->model, "which network")
+      ->check(CLI::Validator(
+          [](const std::string& name) { return models::check_choice(name, model_names()); },
+          "NAME"));
+  command->add_option("--policy", request->policy, "dtype policy")
+      ->check(CLI::Validator(models::check_policy, "POLICY"));
+  command->add_option("--batch-size", request->batch_size, "images per step")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 20));
+  CLI::Option* device = command->add_option("--device", request->device, "auto, cpu or cuda:N")
+                            ->check(CLI::Validator(models::check_device, "NAME"));
+  command
+      ->add_option("--device-profile", request->profile,
+                   "a GPU that need not be here: t4, a100, rtx4090, h100, h200, b200")
+      ->excludes(device);
+  command->add_flag("--refusals", request->refusals,
+                    "print the kernels that were passed over, and why");
+  return {command, [request] { print_plan(*request); }};
+}
+
+}  // namespace demi::tools
