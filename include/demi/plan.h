@@ -19,7 +19,7 @@ struct PlannedCall {
   std::string phase;   ///< "forward", "backward" or "update"
   std::string op;      ///< "conv2d_backward_filter {strides=[1, 1], …}"
   std::string kernel;  ///< which implementation: library, engine, epilogue, tensor cores
-  std::vector<std::string> inputs;   ///< dtype and shape of every operand: "float16[128, 10]"
+  std::vector<std::string> inputs;  ///< dtype and shape of every operand: "float16[128, 10]"
   std::vector<std::string> outputs;
   std::size_t workspace_bytes = 0;
   /// Candidates that came before this one, with the reason why each was refused.
@@ -27,7 +27,7 @@ struct PlannedCall {
 };
 
 struct PlannedStep {
-  std::string device;  ///< "h200", "cpu", "cuda:0"
+  std::string device;              ///< "h200", "cpu", "cuda:0"
   std::vector<PlannedCall> calls;  ///< in order of execution
   PlannedBytes bytes;
 };

@@ -52,9 +52,9 @@ PlannedStep plan_training_step(const Model& model, const Dataset& data,
                                         std::to_string(plan_options.batch_size) + ".");
   }
   const LayerGraph& graph = model.impl().graph();
-  const std::shared_ptr<Backend> backend =
-      plan_options.device_profile.empty() ? make_backend(options.device, options.threads)
-                                          : make_planning_backend(plan_options.device_profile);
+  const std::shared_ptr<Backend> backend = plan_options.device_profile.empty()
+                                               ? make_backend(options.device, options.threads)
+                                               : make_planning_backend(plan_options.device_profile);
   const TrainingSpec training = make_training_spec(graph, options);
   const StepState state = make_step_state(training);
   const StepSpec spec = internal::make_step_spec(graph, &training, StepMode::kTrain, data,

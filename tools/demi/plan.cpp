@@ -61,13 +61,13 @@ void print_plan(const Request& request) {
   }
   set_global_policy(request.policy);
   const Model model = architecture->build({28, 28, 1}, 10);
-  const PlannedStep step = plan_training_step(
-      model, one_sample(),
-      {.optimizer = Adam({.learning_rate = 1e-3}),
-       .loss = "sparse_categorical_crossentropy",
-       .metrics = {"accuracy"},
-       .device = request.device},
-      {.batch_size = request.batch_size, .device_profile = request.profile});
+  const PlannedStep step =
+      plan_training_step(model, one_sample(),
+                         {.optimizer = Adam({.learning_rate = 1e-3}),
+                          .loss = "sparse_categorical_crossentropy",
+                          .metrics = {"accuracy"},
+                          .device = request.device},
+                         {.batch_size = request.batch_size, .device_profile = request.profile});
   fmt::print("One training step of {} under {}, batch {}, on {}: {} calls\n", request.model,
              request.policy, request.batch_size, step.device, step.calls.size());
   for (std::size_t i = 0; i < step.calls.size(); ++i) {
