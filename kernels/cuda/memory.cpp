@@ -1,6 +1,7 @@
 #include "kernels/cuda/memory.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include <demi/error.h>
 
@@ -110,7 +111,7 @@ class CudaInputs final : public InputSet {
   }
 
   [[nodiscard]] void* host(std::size_t index) override {
-    DEMI_CUDA_CHECK(cudaEventSynchronize(uploaded_));
+    if (in_flight_.exchange(false)) DEMI_CUDA_CHECK(cudaEventSynchronize(uploaded_));
     return static_cast<char*>(host_) + offsets_.at(index);
   }
   [[nodiscard]] void* address(std::size_t index) const override {
@@ -122,6 +123,7 @@ class CudaInputs final : public InputSet {
     DEMI_CUDA_CHECK(cudaMemcpyAsync(memory_->address(), host_, offsets_.back(),
                                     cudaMemcpyHostToDevice, stream_));
     DEMI_CUDA_CHECK(cudaEventRecord(uploaded_, stream_));
+    in_flight_ = true;
     DEMI_CUDA_CHECK(cudaStreamWaitEvent(context_->stream(), uploaded_, 0));
   }
   void release() override { DEMI_CUDA_CHECK(cudaEventRecord(consumed_, context_->stream())); }
@@ -141,6 +143,7 @@ class CudaInputs final : public InputSet {
   cudaStream_t stream_ = nullptr;
   cudaEvent_t uploaded_ = nullptr;
   cudaEvent_t consumed_ = nullptr;
+  std::atomic<bool> in_flight_ = false;  ///< a transfer that host() has not waited for
 };
 
 }  // namespace

@@ -110,7 +110,7 @@ std::string autocast_text(const Model& model, std::int64_t batch, bool training)
 Tensor predict(const Model& model, const std::vector<Tensor>& inputs, std::size_t output) {
   StepSpec spec;
   for (const Tensor& input : inputs) spec.inputs.push_back({"x", {input.shape(), input.dtype()}});
-  const auto arena = std::make_shared<runtime::Arena>(test_backend("cpu"));
+  const auto arena = std::make_shared<runtime::Arena>(test_backend(test_device()));
   const auto program = compile_step(model.impl().graph(), spec, nullptr, nullptr, arena);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].bytes() > 0) {

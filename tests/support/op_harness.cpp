@@ -88,11 +88,14 @@ double weighted_sum(const std::vector<Tensor>& outputs, const std::vector<Tensor
 
 std::vector<std::string> test_devices() {
   static const std::vector<std::string> devices = [] {
-    // One device only, as for a run on a GPU: DEMI_TEST_DEVICE=cuda:0.
     const char* device = std::getenv("DEMI_TEST_DEVICE");
     return std::vector<std::string>{device != nullptr ? device : "cpu"};
   }();
   return devices;
+}
+
+std::string test_device() {
+  return test_devices().front();
 }
 
 std::shared_ptr<Backend> test_backend(const std::string& device, int threads) {

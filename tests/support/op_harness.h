@@ -20,13 +20,16 @@ namespace demi::testing {
 using GraphFunction =
     std::function<std::vector<SymbolicTensor>(const std::vector<SymbolicTensor>& inputs)>;
 
-/// Every device of this machine that tests run on, by name ("cpu"); the emulated GPU where built.
+/// The devices that tests run on in this process: "cpu", or the one that DEMI_TEST_DEVICE names. The
+/// test runner runs the programs once for each device.
 [[nodiscard]] std::vector<std::string> test_devices();
+/// The first of them.
+[[nodiscard]] std::string test_device();
 /// The backend of such a device; `threads` matters for the CPU only.
 [[nodiscard]] std::shared_ptr<Backend> test_backend(const std::string& device, int threads = 2);
 
 struct RunOptions {
-  std::string device = "cpu";
+  std::string device = test_device();
   int threads = 2;
   /// Compute dtype in whose scope the function is traced; autocast runs with it. Unset: the dtype
   /// of the first floating input.

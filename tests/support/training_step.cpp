@@ -5,6 +5,7 @@
 
 #include "src/passes/passes.h"
 #include "tests/support/compare.h"
+#include "tests/support/op_harness.h"
 
 namespace demi::testing {
 namespace {
@@ -60,7 +61,7 @@ TrainingStep::TrainingStep(std::shared_ptr<Optimizer> optimizer,
                            const std::vector<TensorType>& feeds, const LossFunction& loss,
                            StepOptions options) {
   const auto graph = trace_step(*optimizer, weights, feeds, loss, options.compute_dtype);
-  const auto backend = make_cpu_backend(options.threads);
+  const auto backend = test_backend(test_device(), options.threads);
   passes::simplify(*graph);
   passes::fuse(*graph, backend->capabilities());
   passes::simplify(*graph);

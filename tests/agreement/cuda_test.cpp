@@ -1,0 +1,154 @@
+// Whole training runs on the emulated GPU: they must agree with the CPU, and replay one graph
+// per step without making the host wait.
+#include <gtest/gtest.h>
+
+#include <dlfcn.h>
+
+#include <demi/demi.h>
+
+#include "kernels/gpu_plugin.h"
+#include "models/mnist_cnn.h"
+#include "models/resnet20.h"
+#include "tests/cuda_emulator/include/cuda_emulator/control.h"
+#include "tests/support/compare.h"
+
+namespace demi {
+namespace {
+
+using Builder = Model (*)(const Shape&, int);
+
+struct RunCase {
+  Builder build = nullptr;
+  Shape image = {28, 28, 1};
+  std::string policy = "float32";
+  std::int64_t batch_size = 16;
+  std::int64_t samples = 40;  ///< 40 = 2 · 16 + 8: the last batch is a partial one
+  int epochs = 1;
+  double initial_scale = 32768;
+};
+
+struct RunResult {
+  std::vector<Tensor> weights;
+  History history;
+  Logs evaluated;
+};
+
+/// SGD, because Adam turns rounding errors of tiny gradients into whole steps.
+RunResult train(const RunCase& run, const std::string& device) {
+  constexpr std::int64_t kClasses = 10;
+  set_random_seed(7);
+  set_global_policy(run.policy);
+  Model model = run.build(run.image, kClasses);
+  set_global_policy("float32");
+  const Tensor x = testing::random_tensor(run.image.with_front(run.samples), float32, 1, 0, 1);
+  const Tensor y = testing::random_tensor({run.samples}, int32, 2, 0, kClasses);
+  const SGD sgd({.learning_rate = 0.01, .momentum = 0.9});
+  const OptimizerSpec optimizer =
+      run.policy == "mixed_float16"
+          ? OptimizerSpec(LossScaleOptimizer(sgd, {.initial_scale = run.initial_scale}))
+          : OptimizerSpec(sgd);
+  model.compile({.optimizer = optimizer,
+                 .loss = "sparse_categorical_crossentropy",
+                 .metrics = {"accuracy"},
+                 .device = device,
+                 .threads = 2});
+  RunResult result;
+  result.history = model.fit(
+      x, y, {.batch_size = run.batch_size, .epochs = run.epochs, .seed = 3, .verbose = 0});
+  result.evaluated = model.evaluate(x, y, {.batch_size = run.batch_size, .verbose = 0});
+  result.weights = model.get_weights();
+  return result;
+}
+
+class EmulatedGpu : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string reason;
+    if (load_gpu_plugin("demi_cuda_emu", reason) == nullptr) {
+      GTEST_SKIP() << "no emulated GPU: " << reason;
+    }
+  }
+
+  static void expect_agreement(const RunCase& run, double tolerance) {
+    SCOPED_TRACE(run.policy);
+    const RunResult cpu = train(run, "cpu");
+    const RunResult gpu = train(run, "cuda-emu");
+    EXPECT_NEAR(gpu.history.last("loss"), cpu.history.last("loss"), tolerance);
+    EXPECT_NEAR(gpu.evaluated.at("loss"), cpu.evaluated.at("loss"), tolerance);
+    EXPECT_EQ(gpu.history.status.step, cpu.history.status.step);
+    EXPECT_EQ(gpu.history.status.skipped_steps, cpu.history.status.skipped_steps);
+    EXPECT_EQ(gpu.history.status.loss_scale, cpu.history.status.loss_scale);
+    ASSERT_EQ(gpu.weights.size(), cpu.weights.size());
+    for (std::size_t i = 0; i < cpu.weights.size(); ++i) {
+      testing::expect_close(gpu.weights[i], testing::to_doubles(cpu.weights[i]), tolerance, 1.0,
+                            "weight " + std::to_string(i));
+    }
+  }
+};
+
+TEST_F(EmulatedGpu, TrainsMnistCnnLikeTheCpu) {
+  expect_agreement({.build = &models::mnist_cnn, .epochs = 7}, 1e-4);
+  expect_agreement({.build = &models::mnist_cnn, .policy = "mixed_float16", .epochs = 7}, 1e-2);
+}
+
+TEST_F(EmulatedGpu, TrainsResnet20LikeTheCpu) {
+  const RunCase run = {
+      .build = &models::resnet20, .image = {16, 16, 3}, .batch_size = 8, .samples = 16};
+  expect_agreement(run, 1e-3);
+  RunCase mixed = run;
+  mixed.policy = "mixed_float16";
+  expect_agreement(mixed, 3e-2);
+}
+
+TEST_F(EmulatedGpu, SkipsTheStepsThatOverflowLikeTheCpu) {
+  RunCase run = {.build = &models::mnist_cnn, .policy = "mixed_float16", .epochs = 2};
+  run.initial_scale = 16777216;
+  EXPECT_GT(train(run, "cpu").history.status.skipped_steps, 0) << "nothing overflowed";
+  expect_agreement(run, 1e-2);
+}
+
+/// Reads the emulator's counters when a batch has been queued.
+class CountingCallback final : public Callback {
+ public:
+  using Counters = void (*)(DemiEmulatorCounters*);
+  explicit CountingCallback(Counters read) : read_(read) {}
+  void on_train_batch_end(std::int64_t, const BatchLogs&) override { read_(&after.emplace_back()); }
+  std::vector<DemiEmulatorCounters> after;
+
+ private:
+  Counters read_;
+};
+
+TEST_F(EmulatedGpu, ReplaysOneGraphPerStepWithoutWaiting) {
+  void* emulator = dlopen("libdemi_cuda_emulator.so", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(emulator, nullptr) << dlerror();
+  const auto read =
+      reinterpret_cast<CountingCallback::Counters>(dlsym(emulator, "demi_emulator_counters"));
+  ASSERT_NE(read, nullptr);
+  const auto counting = std::make_shared<CountingCallback>(read);
+
+  set_random_seed(7);
+  Model model = models::mnist_cnn({28, 28, 1}, 10);
+  model.compile({.optimizer = Adam(),
+                 .loss = "sparse_categorical_crossentropy",
+                 .device = "cuda-emu"});
+  const Tensor x = testing::random_tensor({56, 28, 28, 1}, float32, 1, 0, 1);
+  const Tensor y = testing::random_tensor({56}, int32, 2, 0, 10);
+  model.fit(x, y, {.batch_size = 4, .epochs = 1, .callbacks = {counting}, .verbose = 0});
+  // Both sets of input buffers have warmed up and been captured after six steps; the device is
+  // looked at after the last one.
+  ASSERT_EQ(counting->after.size(), 14u);
+  for (std::size_t i = 7; i + 1 < counting->after.size(); ++i) {
+    const DemiEmulatorCounters& before = counting->after[i - 1];
+    const DemiEmulatorCounters& after = counting->after[i];
+    EXPECT_EQ(after.graph_launches - before.graph_launches, 1u) << "step " << i;
+    EXPECT_EQ(after.kernel_launches - before.kernel_launches, 0u) << "step " << i;
+    EXPECT_EQ(after.library_launches - before.library_launches, 0u) << "step " << i;
+    EXPECT_EQ(after.device_allocations - before.device_allocations, 0u) << "step " << i;
+    // The thread that loads batches waits for its pinned buffer; nothing else waits.
+    EXPECT_LE(after.host_synchronizations - before.host_synchronizations, 1u) << "step " << i;
+  }
+}
+
+}  // namespace
+}  // namespace demi
