@@ -44,6 +44,18 @@ class InputSet {
   virtual void release() = 0;
 };
 
+/// Copies of one device allocation, brought to the host without waiting for them.
+class Readback {
+ public:
+  virtual ~Readback() = default;
+  /// Queues a copy behind all work queued so far. Not while one is under way.
+  virtual void start() = 0;
+  /// Whether the copy has arrived. Does not wait.
+  [[nodiscard]] virtual bool is_ready() = 0;
+  /// The bytes of the allocation as of the start of the last copy that has arrived.
+  [[nodiscard]] virtual const std::byte* bytes() const = 0;
+};
+
 /// Runs a fixed sequence of launches many times. A GPU backend captures it once and replays it.
 class LaunchSequence {
  public:
@@ -68,6 +80,10 @@ class Backend {
   /// Buffers of these sizes, each aligned to at least 64 bytes.
   [[nodiscard]] virtual std::unique_ptr<InputSet> allocate_inputs(
       const std::vector<std::size_t>& bytes) = 0;
+
+  /// `memory` is of this backend and is kept.
+  [[nodiscard]] virtual std::unique_ptr<Readback> make_readback(
+      std::shared_ptr<const DeviceMemory> memory) = 0;
 
   /// The first candidate of the op that accepts the request, best first.
   [[nodiscard]] virtual KernelSelection select(const KernelRequest& request) = 0;

@@ -54,6 +54,19 @@ class CpuInputs final : public InputSet {
   std::vector<std::shared_ptr<DeviceMemory>> buffers_;
 };
 
+class CpuReadback final : public Readback {
+ public:
+  explicit CpuReadback(std::shared_ptr<const DeviceMemory> memory)
+      : memory_(std::move(memory)), copy_(memory_->bytes()) {}
+  void start() override { memory_->read(copy_.data(), 0, copy_.size()); }
+  [[nodiscard]] bool is_ready() override { return true; }
+  [[nodiscard]] const std::byte* bytes() const override { return copy_.data(); }
+
+ private:
+  std::shared_ptr<const DeviceMemory> memory_;
+  std::vector<std::byte> copy_;
+};
+
 class CpuBackend final : public Backend {
  public:
   explicit CpuBackend(int threads) : pool_(threads) {}
@@ -77,6 +90,11 @@ class CpuBackend final : public Backend {
   [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
       const std::vector<std::size_t>& bytes) override {
     return std::make_unique<CpuInputs>(bytes);
+  }
+
+  [[nodiscard]] std::unique_ptr<Readback> make_readback(
+      std::shared_ptr<const DeviceMemory> memory) override {
+    return std::make_unique<CpuReadback>(std::move(memory));
   }
 
   [[nodiscard]] KernelSelection select(const KernelRequest& request) override {

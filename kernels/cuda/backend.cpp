@@ -60,6 +60,12 @@ class CudaBackend final : public Backend {
     return allocate_device_inputs(context_, name_, bytes);
   }
 
+  [[nodiscard]] std::unique_ptr<Readback> make_readback(
+      std::shared_ptr<const DeviceMemory> memory) override {
+    require_device();
+    return make_device_readback(context_, std::move(memory));
+  }
+
   [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
     return kernel_registry().select(request, *context_);
   }

@@ -22,4 +22,8 @@ namespace demi::cuda {
     std::shared_ptr<Context> context, const std::string& device,
     const std::vector<std::size_t>& bytes);
 
+/// Through pinned memory, on the stream of the kernels.
+[[nodiscard]] std::unique_ptr<Readback> make_device_readback(
+    std::shared_ptr<Context> context, std::shared_ptr<const DeviceMemory> memory);
+
 }  // namespace demi::cuda

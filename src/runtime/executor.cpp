@@ -21,15 +21,23 @@ int non_finite_kind(const Tensor& tensor) {
   return kind;
 }
 
-void move_to(Backend& backend, VariableState& variable) {
+void move_to(Arena& arena, VariableState& variable) {
+  Backend& backend = arena.backend();
   if (variable.storage->device() == backend.name()) return;
   const Tensor value = variable.read();
-  auto storage = backend.allocate(value.bytes(), "variable " + variable.name);
+  std::shared_ptr<DeviceMemory> storage;
+  if (variable.role == VariableRole::kStepState) storage = arena.state().place(value.bytes());
+  if (!storage) storage = backend.allocate(value.bytes(), "variable " + variable.name);
   storage->write(value.raw(), 0, value.bytes());
   variable.storage = std::move(storage);
 }
 
 }  // namespace
+
+StateBlock& Arena::state() {
+  if (!state_) state_ = std::make_unique<StateBlock>(*backend_);
+  return *state_;
+}
 
 void Arena::reserve(std::size_t bytes, std::size_t workspace_bytes) {
   if (!memory_ || memory_->bytes() < bytes) {
@@ -47,7 +55,7 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena
     : plan_(std::move(plan)), arena_(std::move(arena)) {
   Backend& backend = arena_->backend();
   arena_->reserve(plan_->buffer_bytes, plan_->workspace_bytes);
-  for (const auto& variable : plan_->variables) move_to(backend, *variable);
+  for (const auto& variable : plan_->variables) move_to(*arena_, *variable);
   constants_ = backend.allocate(plan_->constant_bytes, "constants");
   for (const plan::Constant& constant : plan_->constants) {
     const auto& attributes =

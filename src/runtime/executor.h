@@ -10,6 +10,7 @@
 #include <demi/tensor.h>
 
 #include "src/plan/plan.h"
+#include "src/runtime/state_block.h"
 
 namespace demi::runtime {
 
@@ -18,6 +19,9 @@ namespace demi::runtime {
 class Arena {
  public:
   explicit Arena(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+
+  /// Of the variables that a step counts and measures in; made at the first use.
+  [[nodiscard]] StateBlock& state();
 
   /// Makes sure of `bytes` of buffers and of a workspace. Memory handed out before is replaced if
   /// it was too small.
@@ -30,6 +34,7 @@ class Arena {
   std::shared_ptr<Backend> backend_;
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<DeviceMemory> workspace_;
+  std::unique_ptr<StateBlock> state_;
 };
 
 /// What the search for a non-finite value found.

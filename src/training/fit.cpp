@@ -21,7 +21,7 @@
 namespace demi::internal {
 namespace {
 
-/// Steps between two looks at a device that has to be waited for.
+/// Steps between two looks at a device that works while the host goes on.
 constexpr std::int64_t kLogInterval = 16;
 
 void check_options(const FitOptions& options) {
@@ -68,8 +68,11 @@ class FitRun {
   void run_epoch(int epoch, std::int64_t first_step);
   void after_step(const Batch& batch);
   void look_at_device(const Batch& batch);
+  void look_without_waiting(const Batch& batch);
   void end_epoch(int epoch);
   void validate(Logs& logs);
+  /// Of the epoch so far; on a device that works while the host goes on, as of the last look.
+  [[nodiscard]] Logs latest_logs() const;
   [[nodiscard]] ProgressStatus progress_status() const;
 
   Trainer& trainer_;
@@ -89,6 +92,8 @@ class FitRun {
   bool was_cut_ = false;              ///< by max_steps
   TrainingStatus seen_;               ///< at the last look
   std::int64_t seen_non_finite_ = 0;  ///< non-finite losses of this epoch at the last look
+  Logs seen_logs_;                    ///< of this epoch at the last look; empty before it
+  bool readback_is_under_way_ = false;
 };
 
 FitRun::FitRun(Model model, Trainer& trainer, const Dataset& data, const FitOptions& options)
@@ -148,6 +153,9 @@ void FitRun::run_epoch(int epoch, std::int64_t first_step) {
   // An epoch that is resumed goes on with the sums of its first part.
   if (first_step == 0) trainer_.reset_train();
   seen_non_finite_ = trainer_.non_finite_losses();
+  seen_logs_ = Logs();
+  // The sums were read or reset just now, which waited for a copy that was still under way.
+  readback_is_under_way_ = false;
   std::vector<std::int64_t> order;
   if (options_.shuffle) {
     order = shuffled_order(data_.first.size(), seed_, static_cast<std::uint64_t>(epoch));
@@ -168,14 +176,35 @@ void FitRun::run_epoch(int epoch, std::int64_t first_step) {
 void FitRun::after_step(const Batch& batch) {
   ++steps_done_;
   const bool is_last = batch.index + 1 == training_.steps();
-  if (trainer_.is_synchronous() || is_last || steps_done_ % kLogInterval == 0) {
+  if (trainer_.is_synchronous() || is_last) {
     look_at_device(batch);
+  } else {
+    look_without_waiting(batch);
   }
   callbacks_.train_batch_end(batch.index, BatchLogs([this] { return trainer_.train_logs(); }));
-  if (progress_.advance(batch.rows)) progress_.draw(trainer_.train_logs(), progress_status());
+  if (progress_.advance(batch.rows)) progress_.draw(latest_logs(), progress_status());
   if (options_.max_steps > 0 && steps_done_ >= options_.max_steps) {
     control_.stop = was_cut_ = true;
   }
+}
+
+/// Looks at the step state as it was some steps ago, when a copy of it was sent for.
+void FitRun::look_without_waiting(const Batch& batch) {
+  runtime::StateBlock& state = trainer_.state_block();
+  if (readback_is_under_way_ && state.readback_is_ready()) {
+    readback_is_under_way_ = false;
+    const runtime::SnapshotScope snapshot(state);
+    look_at_device(batch);
+    seen_logs_ = trainer_.train_logs();
+  }
+  if (!readback_is_under_way_ && steps_done_ % kLogInterval == 0) {
+    state.start_readback();
+    readback_is_under_way_ = true;
+  }
+}
+
+Logs FitRun::latest_logs() const {
+  return trainer_.is_synchronous() ? trainer_.train_logs() : seen_logs_;
 }
 
 void FitRun::look_at_device(const Batch& batch) {
@@ -220,9 +249,9 @@ void FitRun::validate(Logs& logs) {
 
 ProgressStatus FitRun::progress_status() const {
   if (trainer_.loss_scaler() == nullptr) return {};
-  const TrainingStatus now = trainer_.status();
-  return {
-      .shows_loss_scale = true, .loss_scale = now.loss_scale, .skipped_steps = now.skipped_steps};
+  return {.shows_loss_scale = true,
+          .loss_scale = seen_.loss_scale,
+          .skipped_steps = seen_.skipped_steps};
 }
 
 }  // namespace

@@ -46,6 +46,9 @@ class Trainer {
   [[nodiscard]] std::shared_ptr<Program> program(StepMode mode, const Dataset& data,
                                                  std::int64_t rows, const std::string& where);
 
+  /// The small variables of all steps, to be read without waiting.
+  [[nodiscard]] runtime::StateBlock& state_block() const { return arena_->state(); }
+
   /// Means since reset(), by the names under which they are reported. Waits for the device.
   [[nodiscard]] Logs train_logs() const { return logs_of(state_.train); }
   [[nodiscard]] Logs evaluate_logs() const { return logs_of(state_.evaluate); }

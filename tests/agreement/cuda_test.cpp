@@ -129,9 +129,8 @@ TEST_F(EmulatedGpu, ReplaysOneGraphPerStepWithoutWaiting) {
 
   set_random_seed(7);
   Model model = models::mnist_cnn({28, 28, 1}, 10);
-  model.compile({.optimizer = Adam(),
-                 .loss = "sparse_categorical_crossentropy",
-                 .device = "cuda-emu"});
+  model.compile(
+      {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy", .device = "cuda-emu"});
   const Tensor x = testing::random_tensor({56, 28, 28, 1}, float32, 1, 0, 1);
   const Tensor y = testing::random_tensor({56}, int32, 2, 0, 10);
   model.fit(x, y, {.batch_size = 4, .epochs = 1, .callbacks = {counting}, .verbose = 0});

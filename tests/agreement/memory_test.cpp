@@ -24,6 +24,10 @@ class UnfusedBackend final : public Backend {
       const std::vector<std::size_t>& bytes) override {
     return cpu_->allocate_inputs(bytes);
   }
+  [[nodiscard]] std::unique_ptr<Readback> make_readback(
+      std::shared_ptr<const DeviceMemory> memory) override {
+    return cpu_->make_readback(std::move(memory));
+  }
   [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
     return cpu_->select(request);
   }

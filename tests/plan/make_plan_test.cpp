@@ -102,6 +102,10 @@ TEST(MakePlan, RefusalsNameOpTypesAndEveryCandidate) {
         const std::vector<std::size_t>&) override {
       return nullptr;
     }
+    [[nodiscard]] std::unique_ptr<Readback> make_readback(
+        std::shared_ptr<const DeviceMemory>) override {
+      return nullptr;
+    }
     [[nodiscard]] KernelSelection select(const KernelRequest&) override {
       return {nullptr, {{"fast", "unsupported dtype"}, {"general", "no such device"}}};
     }

@@ -20,8 +20,8 @@ namespace demi::testing {
 using GraphFunction =
     std::function<std::vector<SymbolicTensor>(const std::vector<SymbolicTensor>& inputs)>;
 
-/// The devices that tests run on in this process: "cpu", or the one that DEMI_TEST_DEVICE names. The
-/// test runner runs the programs once for each device.
+/// The devices that tests run on in this process: "cpu", or the one that DEMI_TEST_DEVICE names.
+/// The test runner runs the programs once for each device.
 [[nodiscard]] std::vector<std::string> test_devices();
 /// The first of them.
 [[nodiscard]] std::string test_device();
