@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 struct Net {
   std::shared_ptr<ir::Graph> graph = ir::Graph::create();
   ir::TraceScope trace{graph};
-  std::shared_ptr<Backend> backend = make_cpu_backend(1);
+  std::shared_ptr<Backend> backend = testing::test_backend(testing::test_device(), 1);
   std::shared_ptr<Arena> arena = std::make_shared<Arena>(backend);
 
   SymbolicTensor input(const std::string& name, const Shape& shape, DType dtype = float32) {
