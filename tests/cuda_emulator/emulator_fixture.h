@@ -14,7 +14,13 @@ namespace demi::testing {
 /// Every test begins with a fresh emulator and must leave nothing alive.
 class EmulatorTest : public ::testing::Test {
  protected:
-  void SetUp() override { demi_emulator_reset(); }
+  void SetUp() override {
+    demi_emulator_reset();
+    // Whatever the environment says.
+    demi_emulator_set_seed(0);
+    demi_emulator_set_shuffle(0);
+    demi_emulator_set_fill(0xFF);
+  }
   void TearDown() override {
     demi_emulator_reset();
     EXPECT_EQ(demi_emulator_leaks(nullptr), 0u);

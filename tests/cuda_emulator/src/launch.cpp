@@ -31,6 +31,25 @@ std::size_t dynamic_limit(const void* function) {
   return found == dynamic_limits().end() ? device_profile().shared_per_block : found->second;
 }
 
+/// The dynamic linker searches long lists of symbols for one.
+std::string find_name(const void* function) {
+  Dl_info info = {};
+  if (dladdr(function, &info) != 0 && info.dli_sname != nullptr && info.dli_saddr == function) {
+    int status = 0;
+    char* demangled = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
+    std::string name = status == 0 ? demangled : info.dli_sname;
+    std::free(demangled);
+    return name.substr(0, name.find('('));
+  }
+  // Kernels in unnamed namespaces have no symbol; addr2line -Cfe FILE OFFSET names them.
+  char text[64];
+  std::snprintf(text, sizeof(text), "+0x%zx",
+                static_cast<std::size_t>(static_cast<const char*>(function) -
+                                         static_cast<const char*>(info.dli_fbase)));
+  std::string file = info.dli_fname != nullptr ? info.dli_fname : "?";
+  return file.substr(file.rfind('/') + 1) + text;
+}
+
 cudaError_t check_geometry(const KernelLaunch& launch) {
   const DeviceProfile& device = device_profile();
   const unsigned grid[] = {launch.grid.x, launch.grid.y, launch.grid.z};
@@ -87,22 +106,11 @@ void check_arguments(const KernelLaunch& launch, const std::string& name) {
 
 }  // namespace
 
-std::string kernel_name(const void* function) {
-  Dl_info info = {};
-  if (dladdr(function, &info) != 0 && info.dli_sname != nullptr && info.dli_saddr == function) {
-    int status = 0;
-    char* demangled = abi::__cxa_demangle(info.dli_sname, nullptr, nullptr, &status);
-    std::string name = status == 0 ? demangled : info.dli_sname;
-    std::free(demangled);
-    return name.substr(0, name.find('('));
-  }
-  // Kernels in unnamed namespaces have no symbol; addr2line -Cfe FILE OFFSET names them.
-  char text[64];
-  std::snprintf(text, sizeof(text), "+0x%zx",
-                static_cast<std::size_t>(static_cast<const char*>(function) -
-                                         static_cast<const char*>(info.dli_fbase)));
-  std::string file = info.dli_fname != nullptr ? info.dli_fname : "?";
-  return file.substr(file.rfind('/') + 1) + text;
+const std::string& kernel_name(const void* function) {
+  static auto* names = new std::map<const void*, std::string>;
+  const auto [place, is_new] = names->try_emplace(function);
+  if (is_new) place->second = find_name(function);
+  return place->second;
 }
 
 cudaError_t set_dynamic_limit(const void* function, std::size_t bytes) {

@@ -65,8 +65,6 @@ void poison(void* address, std::size_t bytes);
 /// 10 · major + minor of the described device: 75, 90.
 [[nodiscard]] int compute_capability();
 
-/// Handles of one kind. A handle is a number that is never given out twice and no valid address, so
-/// the use of a destroyed one is noticed (fatal) and the host cannot look inside.
 namespace internal {
 /// A new number; kinds are only for messages.
 [[nodiscard]] std::uintptr_t next_handle();
@@ -74,6 +72,8 @@ namespace internal {
 void register_leak_counter(const std::string& kind, std::function<std::size_t()> count);
 }  // namespace internal
 
+/// Handles of one kind. A handle is a number that is never given out twice and no valid address, so
+/// the use of a destroyed one is noticed (fatal) and the host cannot look inside.
 template <class T>
 class Handles {
  public:
