@@ -163,14 +163,17 @@ TEST_F(BlockDeathTest, AThreadThatReturnsBeforeABarrierIsFatal) {
   EXPECT_DEATH(run(first_returns_early, 64), "63 wait at the barrier .* 1 have returned");
 }
 
+int descend(volatile int* depth) {
+  volatile int here[64] = {*depth};
+  ++*depth;
+  return *depth < 0 ? 0 : descend(depth) + here[*depth % 64];
+}
 __global__ void overrun_the_stack(int* x) {
-  volatile char large[std::size_t{1} << 20];
-  large[0] = static_cast<char>(*x);
-  *x = large[0];
+  *x = descend(x);
 }
 
 TEST_F(BlockDeathTest, StacksEndAtInaccessiblePages) {
-  const DeviceArray<int> x(1);
+  const DeviceArray<int> x(std::vector<int>{0});
   EXPECT_DEATH(run(overrun_the_stack, 1, x.data()), "");
 }
 

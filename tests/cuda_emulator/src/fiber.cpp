@@ -125,6 +125,8 @@ void Fiber::start(void (*body)(void*), void* argument) {
   body_ = body;
   argument_ = argument;
   finished_ = false;
+  // The frames that were left for good at the end of the last body marked their surroundings.
+  allow(context_->stack, kStackBytes);
 #ifdef CUDA_EMULATOR_ASSEMBLY_SWITCH
   std::uint32_t sse_control = 0;
   std::uint16_t x87_control = 0;
