@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,8 +62,9 @@ struct Randomness {
   std::shared_ptr<VariableState> counter;  ///< int64 scalar, advanced once per training step
 };
 
-/// Nodes and values keep their ids while the graph is rewritten; only order() changes. Owned by
-/// shared_ptr because SymbolicTensors keep their graph alive. Not thread safe.
+/// Nodes and values keep their ids and addresses while the graph is written and rewritten; only
+/// order() changes. Owned by shared_ptr because SymbolicTensors keep their graph alive. Not thread
+/// safe.
 class Graph : public std::enable_shared_from_this<Graph> {
  public:
   Graph() = default;
@@ -133,8 +135,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
  private:
   NodeId insert(Node node, const std::vector<TensorType>& output_types);
 
-  std::vector<Node> nodes_;
-  std::vector<Value> values_;
+  std::deque<Node> nodes_;
+  std::deque<Value> values_;
   std::vector<NodeId> order_;
   std::vector<GraphOutput> outputs_;
   std::map<const VariableState*, ValueId> latest_version_;

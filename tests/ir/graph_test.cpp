@@ -75,6 +75,18 @@ TEST(Graph, FollowsRewritesOfUses) {
   EXPECT_EQ(graph->outputs()[0].value, x.value());
 }
 
+TEST(Graph, KeepsNodesAndTypesInPlaceWhileItGrows) {
+  const auto graph = Graph::create();
+  const SymbolicTensor x = graph->tensor(graph->add_input("x", {{2, 3}, float32}));
+  const Shape& shape = x.shape();
+  const Node& node = graph->producer(x.value());
+  SymbolicTensor y = x;
+  for (int i = 0; i < 1000; ++i) y = ops::cast(y, i % 2 == 0 ? float16 : float32);
+  EXPECT_EQ(shape, (Shape{2, 3}));
+  EXPECT_EQ(&shape, &x.shape());
+  EXPECT_EQ(&node, &graph->producer(x.value()));
+}
+
 TEST(Verify, RefusesAValueThatIsReadBeforeItIsProduced) {
   const auto graph = Graph::create();
   const SymbolicTensor x = graph->tensor(graph->add_input("x", {{2}, float32}));
