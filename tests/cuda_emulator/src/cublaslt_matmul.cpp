@@ -6,6 +6,7 @@
 
 #include "cuda_emulator/library_control.h"
 #include "tests/cuda_emulator/src/cublaslt_compute.h"
+#include "tests/cuda_emulator/src/memory_check.h"
 
 namespace cuda_emulator {
 namespace {
@@ -37,56 +38,30 @@ bool is_aligned(const void* address, std::size_t alignment) {
   return reinterpret_cast<std::uintptr_t>(address) % alignment == 0;
 }
 
-/// The memory that a multiplication touches; fatal where a GPU would go astray.
-class MemoryCheck {
- public:
-  void add(const char* name, const void* address, std::size_t bytes, bool is_written) {
-    if (!is_device_range(address, bytes)) {
-      fatal(std::string("cublasLtMatmul: ") + name + " needs " + std::to_string(bytes) +
-            " bytes of one device allocation; from its address there are " +
-            std::to_string(device_bytes_from(address)));
-    }
-    const auto* begin = static_cast<const std::byte*>(address);
-    for (const Range& other : ranges_) {
-      const bool overlaps = begin < other.begin + other.bytes && other.begin < begin + bytes;
-      if (overlaps && (is_written || other.is_written)) {
-        fatal(std::string("cublasLtMatmul: ") + name + " overlaps " + other.name);
-      }
-    }
-    ranges_.push_back({name, begin, bytes, is_written});
-  }
-
- private:
-  struct Range {
-    const char* name;
-    const std::byte* begin;
-    std::size_t bytes;
-    bool is_written;
-  };
-  std::vector<Range> ranges_;
-};
-
 void check_memory(const Multiplication& multiplication) {
   const LtProblem& problem = multiplication.problem;
   const std::int64_t count = problem.batch_count;
-  MemoryCheck memory;
-  memory.add("A", multiplication.a, problem.a.bytes(count), false);
-  memory.add("B", multiplication.b, problem.b.bytes(count), false);
-  memory.add("D", multiplication.d, problem.d.bytes(count), true);
+  MemoryCheck memory("cublasLtMatmul");
+  memory.add_read("A", multiplication.a, problem.a.bytes(count));
+  memory.add_read("B", multiplication.b, problem.b.bytes(count));
+  memory.add_written("D", multiplication.d, problem.d.bytes(count));
   if (multiplication.beta != 0 && multiplication.c != multiplication.d) {
-    memory.add("C", multiplication.c, problem.c.bytes(count), false);
+    memory.add_read("C", multiplication.c, problem.c.bytes(count));
   }
-  if (problem.adds_bias() || problem.writes_bias_gradient()) {
-    const std::int64_t last = (count - 1) * problem.matmul.bias_batch_stride;
-    memory.add("the bias", problem.matmul.bias,
-               static_cast<std::size_t>(last + problem.bias_length()) * size_of(problem.d.format),
-               problem.writes_bias_gradient());
+  const std::int64_t last_bias = (count - 1) * problem.matmul.bias_batch_stride;
+  const std::size_t bias_bytes =
+      static_cast<std::size_t>(last_bias + problem.bias_length()) * size_of(problem.d.format);
+  if (problem.adds_bias()) memory.add_read("the bias", problem.matmul.bias, bias_bytes);
+  if (problem.writes_bias_gradient()) {
+    memory.add_written("the bias", problem.matmul.bias, bias_bytes);
   }
-  if (problem.has_mask()) {
-    memory.add("the mask", problem.matmul.aux, problem.mask_bytes(), problem.writes_mask());
+  if (problem.writes_mask()) {
+    memory.add_written("the mask", problem.matmul.aux, problem.mask_bytes());
+  } else if (problem.has_mask()) {
+    memory.add_read("the mask", problem.matmul.aux, problem.mask_bytes());
   }
   if (multiplication.workspace_bytes > 0) {
-    memory.add("the workspace", multiplication.workspace, multiplication.workspace_bytes, true);
+    memory.add_written("the workspace", multiplication.workspace, multiplication.workspace_bytes);
   }
 }
 

@@ -86,10 +86,10 @@ class Reader {
     }
     program_.is_double |= *format == Format::kDouble;
     const auto id = record->value<std::int64_t>(CUDNN_ATTR_TENSOR_UNIQUE_ID, 0);
-    return program_.tensors[id] = {id,
-                                   *format,
-                                   extents<4>(*record, CUDNN_ATTR_TENSOR_DIMENSIONS, "a tensor"),
-                                   extents<4>(*record, CUDNN_ATTR_TENSOR_STRIDES, "a tensor"),
+    const StridedTensor in_memory = {*format,
+                                     extents<4>(*record, CUDNN_ATTR_TENSOR_DIMENSIONS, "a tensor"),
+                                     extents<4>(*record, CUDNN_ATTR_TENSOR_STRIDES, "a tensor")};
+    return program_.tensors[id] = {in_memory, id,
                                    record->value<std::int64_t>(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, 1),
                                    record->value(CUDNN_ATTR_TENSOR_IS_VIRTUAL, false)};
   }
@@ -205,13 +205,6 @@ class Reader {
 };
 
 }  // namespace
-
-std::size_t GraphTensor::bytes() const {
-  if (count() == 0) return 0;
-  std::int64_t last = 0;
-  for (std::size_t i = 0; i < extents.size(); ++i) last += (extents[i] - 1) * strides[i];
-  return static_cast<std::size_t>(last + 1) * size_of(format);
-}
 
 bool Program::is_output(std::int64_t id) const {
   return std::any_of(operations.begin(), operations.end(),

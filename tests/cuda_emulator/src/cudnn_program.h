@@ -1,7 +1,6 @@
 // An operation graph as the emulator executes it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -9,22 +8,14 @@
 
 #include "tests/cuda_emulator/src/convolution.h"
 #include "tests/cuda_emulator/src/cudnn_records.h"
-#include "tests/cuda_emulator/src/numeric.h"
+#include "tests/cuda_emulator/src/cudnn_tensor.h"
 
 namespace cuda_emulator {
 
-struct GraphTensor {
+struct GraphTensor : StridedTensor {
   std::int64_t id;
-  Format format;
-  std::array<std::int64_t, 4> extents, strides;  ///< N, C, H, W; of filters K, C, R, S
-  std::int64_t alignment;                        ///< bytes
+  std::int64_t alignment;  ///< bytes
   bool is_virtual;
-
-  [[nodiscard]] std::int64_t count() const {
-    return extents[0] * extents[1] * extents[2] * extents[3];
-  }
-  /// From the first element to the end of the last.
-  [[nodiscard]] std::size_t bytes() const;
 };
 
 struct GraphOperation {

@@ -5,8 +5,9 @@
 #include <cstdlib>
 #include <utility>
 
+#include "tests/cuda_emulator/src/sanitizer.h"
 #include "tests/cuda_emulator/src/stream.h"
-#ifdef __SANITIZE_ADDRESS__
+#ifdef CUDA_EMULATOR_ASAN
 #include <sanitizer/lsan_interface.h>
 #endif
 
@@ -50,13 +51,13 @@ const std::string& real_cudnn_error() {
 }
 
 IgnoredAllocations::IgnoredAllocations() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef CUDA_EMULATOR_ASAN
   __lsan_disable();
 #endif
 }
 
 IgnoredAllocations::~IgnoredAllocations() {
-#ifdef __SANITIZE_ADDRESS__
+#ifdef CUDA_EMULATOR_ASAN
   __lsan_enable();
 #endif
 }

@@ -7,20 +7,6 @@
 namespace cuda_emulator {
 namespace {
 
-/// body(offset in memory, offset in the dense array, number of channels) for all pixels.
-template <class Body>
-void for_each_pixel(const GraphTensor& tensor, Body&& body) {
-  const auto& [n, c, h, w] = tensor.extents;
-  std::int64_t dense = 0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    for (std::int64_t j = 0; j < h; ++j) {
-      for (std::int64_t k = 0; k < w; ++k, dense += c) {
-        body(i * tensor.strides[0] + j * tensor.strides[2] + k * tensor.strides[3], dense, c);
-      }
-    }
-  }
-}
-
 template <class T>
 class Run {
  public:
@@ -43,14 +29,7 @@ class Run {
   [[nodiscard]] const GraphTensor& tensor(std::int64_t id) const { return program_.tensors.at(id); }
 
   [[nodiscard]] Array from_memory(std::int64_t id) const {
-    const GraphTensor& source = tensor(id);
-    const auto* memory = static_cast<const std::byte*>(addresses_.at(id));
-    Array array(static_cast<std::size_t>(source.count()));
-    for_each_pixel(source, [&](std::int64_t offset, std::int64_t dense, std::int64_t channels) {
-      load(source.format, memory + offset * static_cast<std::int64_t>(size_of(source.format)),
-           channels, source.strides[1], array.data() + dense);
-    });
-    return array;
+    return load_dense<T>(tensor(id), addresses_.at(id));
   }
 
   [[nodiscard]] Array read(std::int64_t id) const {
@@ -67,11 +46,7 @@ class Run {
       virtual_[id] = std::move(array);
       return;
     }
-    auto* memory = static_cast<std::byte*>(addresses_.at(id));
-    for_each_pixel(target, [&](std::int64_t offset, std::int64_t dense, std::int64_t channels) {
-      store(target.format, array.data() + dense, channels, target.strides[1],
-            memory + offset * static_cast<std::int64_t>(size_of(target.format)));
-    });
+    store_dense(target, array, addresses_.at(id));
   }
 
   [[nodiscard]] Array operand(std::int64_t id) const {
