@@ -165,7 +165,7 @@ TEST_F(BlockDeathTest, AThreadThatReturnsBeforeABarrierIsFatal) {
 
 int descend(volatile int* depth) {
   volatile int here[64] = {*depth};
-  ++*depth;
+  *depth = *depth + 1;
   return *depth < 0 ? 0 : descend(depth) + here[*depth % 64];
 }
 __global__ void overrun_the_stack(int* x) {

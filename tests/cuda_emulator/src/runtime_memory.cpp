@@ -69,9 +69,6 @@ cudaError_t check(Copy& copy) {
     copy.kind = from_device ? (to_device ? cudaMemcpyDeviceToDevice : cudaMemcpyDeviceToHost)
                             : (to_device ? cudaMemcpyHostToDevice : cudaMemcpyHostToHost);
   }
-  if (copy.kind < cudaMemcpyHostToHost || copy.kind > cudaMemcpyDeviceToDevice) {
-    return cudaErrorInvalidMemcpyDirection;
-  }
   if (from_device != copy.reads_device() || to_device != copy.writes_device()) {
     return refuse("a copy whose kind does not say where its pointers point");
   }
