@@ -191,19 +191,23 @@ class Fuse {
     return false;
   }
 
-  /// batch_norm_backward(relu_backward(dy, y), x, …) -> batch_norm_backward(dy, x, …, y).
+  /// batch_norm_backward(relu_backward(dy, y), x, …) -> batch_norm_backward(dy, x, …, y), where y
+  /// comes from the normalization itself; the same with given statistics.
   bool relu_backward_into_batch_norm(ir::NodeId id) {
     const ir::Node relu = graph_.node(id);
     if (relu.op->name != "relu_backward" || !capabilities_.batch_norm_relu) return false;
     const ir::NodeId backward_id = only_reader(relu.outputs[0]);
     if (backward_id < 0) return false;
     const ir::Node backward = graph_.node(backward_id);
-    if (backward.op->name != "batch_norm_backward" || backward.inputs[0] != relu.outputs[0]) {
+    const bool by_batch = backward.op->name == "batch_norm_backward";
+    const bool by_given = backward.op->name == "batch_norm_inference_backward";
+    if (!(by_batch || by_given) || backward.inputs[0] != relu.outputs[0]) return false;
+    const char* forward = by_batch ? "batch_norm_train" : "batch_norm_inference";
+    auto attributes = backward.attributes.as<ops::BatchNormAttributes>();
+    if (attributes.activation != Activation::kNone ||
+        producer_if(relu.inputs[1], forward) == nullptr) {
       return false;
     }
-    auto attributes = backward.attributes.as<ops::BatchNormAttributes>();
-    const ir::Node* forward = producer_if(relu.inputs[1], "batch_norm_train");
-    if (attributes.activation != Activation::kNone || forward == nullptr) return false;
     attributes.activation = Activation::kRelu;
     std::vector<ir::ValueId> inputs = backward.inputs;
     inputs[0] = relu.inputs[0];

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <demi/ops/batch_norm.h>
 #include <demi/ops/binary.h>
 #include <demi/ops/cast.h>
 #include <demi/ops/conv2d.h>
@@ -251,6 +252,52 @@ TEST(Fuse, DoesNotChangeResultsOrGradients) {
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       expect_close(fused_gradients[i], to_doubles(plain_gradients[i]), 64 * unit, 1.0,
                    "gradient " + std::to_string(i));
+    }
+  }
+}
+
+/// A frozen normalization and a relu.
+std::vector<SymbolicTensor> frozen_block(const std::vector<SymbolicTensor>& in) {
+  return {ops::relu(ops::batch_norm_inference(in[0], in[1], in[2], in[3], in[4], 1e-3))};
+}
+
+TEST(Fuse, MasksTheGradientInsideAFrozenBatchNorm) {
+  Net net(float16);
+  const Variable gamma = weight("gamma", {8}), beta = weight("beta", {8});
+  const SymbolicTensor mean = net.input("mean", {8}), variance = net.input("variance", {8});
+  const SymbolicTensor x = net.input("x", {2, 4, 4, 8});
+  const SymbolicTensor y = frozen_block({x, gamma, beta, mean, variance})[0];
+  net.leave_layer();
+  const SymbolicTensor loss = ops::mean(ops::square(ops::cast(y, float32)));
+  autocast(*net.graph);
+  const auto gradients = differentiate(*net.graph, loss, {gamma.state(), beta.state()});
+  for (const SymbolicTensor& gradient : gradients) net.graph->add_output("d", gradient.value());
+  simplify(*net.graph);
+  fuse(*net.graph, kAllFusions);
+  verify(*net.graph);
+  expect_golden("passes/fuse_frozen_batch_norm.txt", to_string(*net.graph));
+}
+
+TEST(Fuse, DoesNotChangeAFrozenBatchNorm) {
+  using namespace demi::testing;
+  for (const DType dtype : {float64, float32, float16, bfloat16}) {
+    std::vector<Tensor> inputs;
+    inputs.push_back(random_tensor({3, 5, 4, 7}, dtype, 1));
+    for (const int seed : {2, 3, 4}) {
+      inputs.push_back(random_tensor({7}, accumulation_dtype(dtype), seed));
+    }
+    inputs.push_back(random_tensor({7}, accumulation_dtype(dtype), 5, 0.5, 2));
+    RunOptions plain, fused;
+    plain.simplify = true;
+    fused.fuse = true;
+    const std::vector<Tensor> expected = run(frozen_block, inputs, plain);
+    expect_identical(run(frozen_block, inputs, fused)[0], expected[0], "forward");
+    std::vector<Tensor> weights;
+    weights.push_back(random_tensor(expected[0].shape(), dtype, 6));
+    const std::vector<Tensor> plain_gradients = gradients(frozen_block, inputs, weights, plain);
+    const std::vector<Tensor> fused_gradients = gradients(frozen_block, inputs, weights, fused);
+    for (std::size_t i = 0; i < 3; ++i) {
+      expect_identical(fused_gradients[i], plain_gradients[i], "gradient " + std::to_string(i));
     }
   }
 }
