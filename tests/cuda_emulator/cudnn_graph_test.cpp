@@ -29,12 +29,6 @@ void expect_near(const std::vector<double>& actual, const std::vector<double>& e
   }
 }
 
-bool device_has_bfloat16() {
-  int major = 0;
-  EXPECT_EQ(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0), cudaSuccess);
-  return major >= 8;
-}
-
 class CudnnGraph : public CudnnTest {
  protected:
   /// Plans the builder's graph and runs it.

@@ -107,6 +107,15 @@ class DeviceArray {
   void* address_ = nullptr;
 };
 
+/// Since compute capability 8.0 there are bfloat16 and TF32.
+inline bool device_has_bfloat16() {
+  int major = 0;
+  if (cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0) != cudaSuccess) {
+    throw std::runtime_error("cudaDeviceGetAttribute failed");
+  }
+  return major >= 8;
+}
+
 /// Values in [-1, 1], representable in `storage`.
 inline std::vector<double> random_values(std::size_t count, Storage storage, unsigned seed) {
   std::mt19937 generator(seed);
