@@ -60,8 +60,11 @@ std::vector<DeviceInfo> find_gpus(std::string& reason) {
   return plugin == nullptr ? std::vector<DeviceInfo>() : plugin->devices(reason);
 }
 
-GpuOptions gpu_options() {
+/// DEMI_AUTOTUNE=0 or 1 overrides `autotune`.
+GpuOptions gpu_options(bool autotune = true) {
   GpuOptions options;
+  const char* tune = std::getenv("DEMI_AUTOTUNE");
+  options.autotune = tune == nullptr ? autotune : std::string_view(tune) != "0";
   options.allow_tf32 = tf32_allowed;
   const char* prefer = std::getenv("DEMI_PREFER");
   if (prefer != nullptr && std::string_view(prefer) == "cudnn") options.prefer_cudnn = true;
@@ -175,7 +178,8 @@ std::shared_ptr<Backend> make_backend(std::string_view device, int threads) {
     return make_gpu_backend(chosen, ordinal);
   }
   if (chosen == kEmulatedDevice) {
-    return require_plugin(chosen, kEmulatorPlugin).make_backend(0, gpu_options());
+    // Its times mean nothing.
+    return require_plugin(chosen, kEmulatorPlugin).make_backend(0, gpu_options(false));
   }
   refuse_name(chosen);
 }

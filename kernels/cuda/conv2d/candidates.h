@@ -44,4 +44,18 @@ namespace demi::cuda {
                                                                   Context& context,
                                                                   std::string& reason);
 
+// ---- Pooled forms, in two steps (pooled.cpp)
+// -------------------------------------------------------
+
+/// conv2d with a pooling: one of the candidates above, then max_pool2d.
+[[nodiscard]] std::unique_ptr<Kernel> make_forward_then_pool(const KernelRequest& request,
+                                                             Context& context, std::string& reason);
+/// max_pool2d_backward, then one of the candidates above.
+[[nodiscard]] std::unique_ptr<Kernel> make_backward_input_scattered(const KernelRequest& request,
+                                                                    Context& context,
+                                                                    std::string& reason);
+[[nodiscard]] std::unique_ptr<Kernel> make_backward_filter_scattered(const KernelRequest& request,
+                                                                     Context& context,
+                                                                     std::string& reason);
+
 }  // namespace demi::cuda

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/cuda/check.h"
+#include "kernels/cuda/cudnn/measurement.h"
 
 namespace demi::cuda::cudnn {
 namespace {
@@ -58,20 +59,6 @@ std::size_t padded(std::size_t bytes) {
 }
 
 }  // namespace
-
-std::size_t preferred(std::span<const Measurement> measurements) {
-  float least = measurements.front().milliseconds;
-  for (const Measurement& m : measurements) least = std::min(least, m.milliseconds);
-  std::size_t best = measurements.size();
-  for (std::size_t i = 0; i < measurements.size(); ++i) {
-    if (measurements[i].milliseconds > least * 1.03F) continue;
-    if (best == measurements.size() ||
-        measurements[i].workspace_bytes < measurements[best].workspace_bytes) {
-      best = i;
-    }
-  }
-  return best;
-}
 
 std::size_t fastest(std::span<Plan> plans, cudaStream_t stream) {
   if (plans.size() < 2) return 0;
