@@ -1,12 +1,11 @@
 #include "tests/support/run_kernel.h"
 
-#include <cstring>
-
 #include <gtest/gtest.h>
 
 #include "kernels/backend.h"
 #include "src/ir/graph.h"
 #include "src/ir/op_registry.h"
+#include "tests/support/op_harness.h"
 
 namespace demi::testing {
 namespace {
@@ -38,27 +37,41 @@ std::vector<Tensor> run_kernel(std::string_view name, const Attributes& attribut
   std::vector<TensorType> output_types = op.infer({input_types, attributes});
   if (options.store) output_types[0].dtype = *options.store;
 
-  const std::shared_ptr<Backend> backend = make_cpu_backend(options.threads);
+  const std::shared_ptr<Backend> backend = test_backend(options.device, options.threads);
   const KernelSelection selection = backend->select({name, attributes, input_types, output_types});
   if (!selection.kernel) {
     ADD_FAILURE() << "no kernel of " << name << " accepts";
     return {};
   }
+  if (options.selected != nullptr) *options.selected = selection.kernel->name();
 
-  std::vector<Tensor> outputs;
-  for (const TensorType& type : output_types) outputs.emplace_back(type.shape, type.dtype);
+  std::vector<std::shared_ptr<DeviceMemory>> memory;
   std::vector<const void*> input_addresses;
   std::vector<void*> output_addresses;
-  for (const Tensor* input : inputs) input_addresses.push_back(input->raw());
-  for (Tensor& output : outputs) output_addresses.push_back(output.raw());
-  for (const ir::Overwrite& pair : overwrites_of(op, attributes, inputs.size(), outputs.size())) {
-    Tensor& output = outputs[static_cast<std::size_t>(pair.output)];
-    const Tensor& input = *inputs[static_cast<std::size_t>(pair.input)];
-    if (input.bytes() > 0) std::memcpy(output.raw(), input.raw(), input.bytes());
-    input_addresses[static_cast<std::size_t>(pair.input)] = output.raw();
+  for (const Tensor* input : inputs) {
+    memory.push_back(backend->allocate(input->bytes(), "a test's input"));
+    memory.back()->write(input->raw(), 0, input->bytes());
+    input_addresses.push_back(memory.back()->address());
   }
-  const auto workspace = allocate_host_memory(selection.kernel->workspace_bytes());
+  for (const TensorType& type : output_types) {
+    memory.push_back(backend->allocate(type.bytes(), "a test's output"));
+    output_addresses.push_back(memory.back()->address());
+  }
+  for (const ir::Overwrite& pair :
+       overwrites_of(op, attributes, inputs.size(), output_types.size())) {
+    const auto input = static_cast<std::size_t>(pair.input);
+    const auto output = static_cast<std::size_t>(pair.output);
+    memory[inputs.size() + output]->write(inputs[input]->raw(), 0, inputs[input]->bytes());
+    input_addresses[input] = output_addresses[output];
+  }
+  const auto workspace = backend->allocate(selection.kernel->workspace_bytes(), "a test's kernel");
   selection.kernel->run({input_addresses, output_addresses, workspace->address()});
+
+  std::vector<Tensor> outputs;
+  for (std::size_t i = 0; i < output_types.size(); ++i) {
+    Tensor& output = outputs.emplace_back(output_types[i].shape, output_types[i].dtype);
+    memory[inputs.size() + i]->read(output.raw(), 0, output.bytes());
+  }
   return outputs;
 }
 

@@ -1,7 +1,8 @@
-// run_kernel: one op on the CPU backend without a graph, for tests of single kernels.
+// run_kernel: one op on a backend without a graph, for tests of single kernels.
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -12,12 +13,15 @@
 namespace demi::testing {
 
 struct KernelOptions {
+  std::string device = "cpu";
   int threads = 2;
   /// Stores output 0 in another dtype than the op infers.
   std::optional<DType> store = std::nullopt;
+  std::string* selected = nullptr;
 };
 
-/// The outputs of the kernel that the CPU backend selects. Outputs that overwrite an input begin
+/// The outputs of the kernel that the device's backend selects; its name goes to `selected` if that
+/// is not null. Outputs that overwrite an input begin
 /// with its value, as they do in a plan. Throws what infer throws; fails the test if no kernel
 /// accepts.
 [[nodiscard]] std::vector<Tensor> run_kernel(std::string_view op, const Attributes& attributes,

@@ -1,0 +1,124 @@
+// What is particular to the CUDA kernels of the family conv2d; tests/ops/conv2d_test.cpp has the
+// rest.
+#include <dlfcn.h>
+
+#include <cmath>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include <demi/error.h>
+#include <demi/ops/conv2d.h>
+
+#include "tests/support/op_harness.h"
+#include "tests/support/run_kernel.h"
+
+namespace demi {
+namespace {
+
+using ops::Activation;
+using ops::Conv2DAttributes;
+using testing::expect_close;
+using testing::random_tensor;
+using testing::rounding_unit;
+using testing::run_kernel;
+using testing::to_doubles;
+
+constexpr const char* kDevice = "cuda-emu";
+
+class CudaConv2D : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    try {
+      (void)testing::test_backend(kDevice);
+    } catch (const DeviceError& error) {
+      GTEST_SKIP() << "NO TEST OF CUDA CONVOLUTIONS: " << error.what();
+    }
+  }
+
+  /// Expects the device's result to be the CPU's, up to the order of sums and `roundings` to
+  /// `rounded`; returns the name of the device's kernel.
+  static std::string expect_agreement(const char* op, const Conv2DAttributes& attributes,
+                                      const std::vector<const Tensor*>& inputs,
+                                      std::optional<DType> store, DType rounded, int roundings) {
+    std::string name;
+    const std::vector<Tensor> expected = run_kernel(op, attributes, inputs, {.store = store});
+    const std::vector<Tensor> actual =
+        run_kernel(op, attributes, inputs, {.device = kDevice, .store = store, .selected = &name});
+    EXPECT_EQ(actual[0].dtype(), expected[0].dtype());
+    expect_close(actual[0], to_doubles(expected[0]), roundings * 2 * rounding_unit(rounded), 1.0,
+                 std::string(op) + " by " + name);
+    return name;
+  }
+
+  const Tensor x_ = random_tensor({2, 9, 8, 5}, float16, 1);
+  const Tensor filter_ = random_tensor({3, 3, 5, 7}, float16, 2);
+  const Tensor bias_ = random_tensor({7}, float32, 3);
+  const Tensor dy_ = random_tensor({2, 7, 6, 7}, float16, 4);
+};
+
+TEST_F(CudaConv2D, ConvertABiasOfAnotherDtype) {
+  const Conv2DAttributes attributes{.has_bias = true, .activation = Activation::kRelu};
+  EXPECT_EQ(expect_agreement("conv2d", attributes, {&x_, &filter_, &bias_}, {}, float16, 2),
+            "cudnn");
+}
+
+TEST_F(CudaConv2D, ConvertAFilterGradientOfAnotherDtype) {
+  const Conv2DAttributes attributes{.result_size = {3, 3}};
+  EXPECT_EQ(
+      expect_agreement("conv2d_backward_filter", attributes, {&x_, &dy_}, float32, float16, 8),
+      "cudnn");
+}
+
+TEST_F(CudaConv2D, ComputeMixedDtypesThemselves) {
+  const Tensor filter = random_tensor({3, 3, 5, 7}, float32, 5);
+  EXPECT_EQ(expect_agreement("conv2d", {}, {&x_, &filter}, {}, float32, 20), "direct");
+  EXPECT_EQ(expect_agreement("conv2d", {}, {&x_, &filter_}, float32, float32, 20), "direct");
+  const Conv2DAttributes image{.result_size = {9, 8}};
+  EXPECT_EQ(expect_agreement("conv2d_backward_input", image, {&dy_, &filter}, {}, float32, 20),
+            "direct");
+  const Tensor dy = random_tensor({2, 7, 6, 7}, bfloat16, 6);
+  const Conv2DAttributes window{.result_size = {3, 3}};
+  EXPECT_EQ(expect_agreement("conv2d_backward_filter", window, {&x_, &dy}, {}, float32, 40),
+            "direct");
+}
+
+/// Lets cuDNN's next plans fail, as if no engine supported them.
+void refuse_plans(int count) {
+  void* emulator = dlopen("libdemi_cuda_emulator.so", RTLD_NOW | RTLD_NOLOAD);
+  ASSERT_NE(emulator, nullptr) << dlerror();
+  auto* refuse = reinterpret_cast<void (*)(int)>(dlsym(emulator, "demi_emulator_refuse_plans"));
+  ASSERT_NE(refuse, nullptr) << dlerror();
+  refuse(count);
+  dlclose(emulator);
+}
+
+TEST_F(CudaConv2D, FallBackStepByStep) {
+  const Conv2DAttributes attributes{.has_bias = true, .activation = Activation::kRelu};
+  const std::vector<const Tensor*> inputs = {&x_, &filter_, &bias_};
+  std::vector<std::string> names;
+  // More plans than there are, then fewer until those without an epilogue are reached.
+  for (int refused = 1024; refused > 0 && names.size() < 2; refused /= 2) {
+    refuse_plans(refused);
+    const std::string name = expect_agreement("conv2d", attributes, inputs, {}, float16, 3);
+    if (names.empty() || names.back() != name) names.push_back(name);
+  }
+  refuse_plans(0);
+  EXPECT_EQ(names, (std::vector<std::string>{"direct", "cudnn_then_bias"}));
+}
+
+TEST_F(CudaConv2D, PassNanThroughRelu) {
+  Tensor x = random_tensor({1, 4, 4, 2}, float64, 7);
+  x.data<double>()[0] = std::nan("");
+  const Tensor filter = random_tensor({1, 1, 2, 3}, float64, 8);
+  const Conv2DAttributes attributes{.activation = Activation::kRelu};
+  const std::vector<Tensor> y =
+      run_kernel("conv2d", attributes, {&x, &filter}, {.device = kDevice});
+  EXPECT_TRUE(std::isnan(y[0].at(0)));
+  EXPECT_FALSE(std::isnan(y[0].at(3))) << "the next pixel";
+}
+
+}  // namespace
+}  // namespace demi

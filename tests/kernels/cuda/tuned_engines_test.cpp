@@ -1,0 +1,152 @@
+// Which of cuDNN's engines is used where engines are measured, and that it is remembered.
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <demi/error.h>
+#include <demi/ops/conv2d.h>
+
+#include "kernels/backend.h"
+#include "kernels/cuda/cudnn/measurement.h"
+
+namespace demi {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(PreferredEngine, IsTheFastestButForTies) {
+  using cuda::cudnn::Measurement;
+  using cuda::cudnn::preferred;
+  const auto choose = [](std::vector<Measurement> list) { return preferred(list); };
+  EXPECT_EQ(choose({{3, 0}, {1, 500}, {2, 0}}), 1U);
+  EXPECT_EQ(choose({{1, 500}, {1.02F, 10}, {1.2F, 0}}), 1U) << "a tie goes to less workspace";
+  EXPECT_EQ(choose({{1.02F, 10}, {1, 10}}), 0U) << "a tie of both goes to the earlier";
+  EXPECT_EQ(choose({{1.04F, 0}, {1, 10}}), 1U) << "4 % is no tie";
+}
+
+/// An environment variable while the object lives.
+class Environment {
+ public:
+  Environment(const char* name, const std::string& value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    setenv(name, value.c_str(), 1);
+  }
+  ~Environment() {
+    if (before_) {
+      setenv(name_, before_->c_str(), 1);
+    } else {
+      unsetenv(name_);
+    }
+  }
+  Environment(const Environment&) = delete;
+  Environment& operator=(const Environment&) = delete;
+
+ private:
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+class TunedEngines : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::remove_all(folder_);
+    try {
+      const std::string chosen = choose();
+      if (chosen.rfind("cudnn", 0) != 0) GTEST_SKIP() << "NO TUNING TEST: " << chosen;
+    } catch (const DeviceError& error) {
+      GTEST_SKIP() << "NO TUNING TEST: " << error.what();
+    }
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  /// What a new process would choose for a convolution: the kernel's description.
+  [[nodiscard]] static std::string choose() {
+    const auto backend = make_backend("cuda-emu");
+    const Attributes attributes = ops::Conv2DAttributes{};
+    const TensorType inputs[] = {{{2, 8, 8, 16}, float16}, {{3, 3, 16, 32}, float16}};
+    const TensorType output{{2, 6, 6, 32}, float16};
+    return backend->select({"conv2d", attributes, inputs, {&output, 1}}).kernel->description();
+  }
+
+  [[nodiscard]] std::vector<fs::path> files() const {
+    std::vector<fs::path> list;
+    if (!fs::exists(folder_)) return list;
+    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+      if (entry.is_regular_file()) list.push_back(entry.path());
+    }
+    return list;
+  }
+  [[nodiscard]] static nlohmann::json read(const fs::path& file) {
+    std::ifstream stream(file);
+    return nlohmann::json::parse(stream);
+  }
+
+  fs::path folder_ = fs::path(::testing::TempDir()) / ("demi_tuned_" + std::to_string(getpid()));
+  Environment cache_{"DEMI_CACHE_DIR", folder_.string()};
+  Environment tune_{"DEMI_AUTOTUNE", "1"};
+};
+
+TEST_F(TunedEngines, AreKeptUnderEverythingTheyDependOn) {
+  ASSERT_EQ(files().size(), 1U);
+  const nlohmann::json kept = read(files()[0]);
+  const std::string key = kept.at("key");
+  for (const char* part : {"cudnn 9", "sm_", "tf32=0 deterministic=1 workspace=33554432",
+                           "conv2d n=2 h=8 w=8 ci=16 kh=3 kw=3 co=32", "x=float16"}) {
+    EXPECT_NE(key.find(part), std::string::npos) << key;
+  }
+  EXPECT_GE(kept.at("engine").get<int>(), 0);
+}
+
+TEST_F(TunedEngines, AreUsedInsteadOfMeasuringAgain) {
+  ASSERT_EQ(files().size(), 1U);
+  nlohmann::json kept = read(files()[0]);
+  ASSERT_NE(kept.at("engine").get<int>(), 0) << "the test needs another engine than the chosen one";
+  kept["engine"] = 0;
+  kept["knobs"] = nlohmann::json::array();
+  std::ofstream(files()[0]) << kept;
+  EXPECT_EQ(choose().rfind("cudnn: engine 0 ", 0), 0U) << choose();
+}
+
+TEST_F(TunedEngines, OfAFileThatIsNoUseAreMeasuredAgainWithAMessage) {
+  const std::string chosen = choose();
+  nlohmann::json unknown = read(files()[0]);
+  unknown["engine"] = 1'000'000;
+  for (const std::string& content : {std::string("{\"engine\": 3"), unknown.dump()}) {
+    std::ofstream(files()[0]) << content;
+    ::testing::internal::CaptureStderr();
+    EXPECT_EQ(choose(), chosen);
+    const std::string said = ::testing::internal::GetCapturedStderr();
+    EXPECT_EQ(said.rfind("[cudnn] ", 0), 0U) << said;
+    EXPECT_EQ(files().size(), 1U);
+    EXPECT_NO_THROW((void)read(files()[0])) << "the file was not replaced";
+  }
+}
+
+TEST_F(TunedEngines, AreNotWrittenWhereThereIsNoFolder) {
+  fs::remove_all(folder_);
+  const Environment none("DEMI_CACHE_DIR", "");
+  EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
+  EXPECT_TRUE(files().empty());
+  const Environment unwritable("DEMI_CACHE_DIR", "/proc/demi");
+  ::testing::internal::CaptureStderr();
+  EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
+  EXPECT_NE(::testing::internal::GetCapturedStderr().find("not keeping"), std::string::npos);
+}
+
+TEST_F(TunedEngines, AreCudnnsFirstSuggestionWithoutMeasuring) {
+  fs::remove_all(folder_);
+  const Environment off("DEMI_AUTOTUNE", "0");
+  EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
+  EXPECT_TRUE(files().empty());
+}
+
+}  // namespace
+}  // namespace demi
