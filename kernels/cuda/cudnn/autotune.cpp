@@ -4,59 +4,14 @@
 #include <cstdio>
 #include <vector>
 
-#include "kernels/cuda/check.h"
 #include "kernels/cuda/cudnn/measurement.h"
+#include "kernels/cuda/timing.h"
 
 namespace demi::cuda::cudnn {
 namespace {
 
 constexpr int kWarmUps = 2;
 constexpr int kRuns = 5;
-
-/// Zeroed device memory.
-class Scratch {
- public:
-  Scratch(std::size_t bytes, cudaStream_t stream) {
-    if (cudaMalloc(&address_, bytes) != cudaSuccess) {
-      (void)cudaGetLastError();
-      address_ = nullptr;
-      return;
-    }
-    DEMI_CUDA_CHECK(cudaMemsetAsync(address_, 0, bytes, stream));
-  }
-  ~Scratch() { (void)cudaFree(address_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  [[nodiscard]] std::byte* get() const { return static_cast<std::byte*>(address_); }
-
- private:
-  void* address_ = nullptr;
-};
-
-class Event {
- public:
-  Event() { DEMI_CUDA_CHECK(cudaEventCreate(&event_)); }
-  ~Event() { (void)cudaEventDestroy(event_); }
-  Event(const Event&) = delete;
-  Event& operator=(const Event&) = delete;
-
-  void record(cudaStream_t stream) { DEMI_CUDA_CHECK(cudaEventRecord(event_, stream)); }
-  /// Waits for this event.
-  [[nodiscard]] float milliseconds_since(const Event& start) const {
-    DEMI_CUDA_CHECK(cudaEventSynchronize(event_));
-    float milliseconds = 0;
-    DEMI_CUDA_CHECK(cudaEventElapsedTime(&milliseconds, start.event_, event_));
-    return milliseconds;
-  }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
-std::size_t padded(std::size_t bytes) {
-  return (bytes + 255) / 256 * 256;
-}
 
 }  // namespace
 
