@@ -7,8 +7,8 @@
 
 #include "kernels/cpu/convert.h"
 #include "kernels/cpu/ranges.h"
-#include "kernels/cpu/reduction_layout.h"
 #include "src/core/check.h"
+#include "src/core/reduction_layout.h"
 
 namespace demi::cpu {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <memory>
 
-#include "kernels/cpu/reduction_layout.h"
 #include "kernels/cpu/thread_pool.h"
 #include "kernels/kernel.h"
+#include "src/core/reduction_layout.h"
 
 namespace demi::cpu {
 

@@ -10,14 +10,21 @@
 
 namespace demi::cuda {
 
+// Arguments of kernels have no padding: what it holds by chance could look like a pointer to the
+// host's memory, which the emulator refuses. So flags and dtypes take a whole word.
+
 /// Elements of any dtype to be read as C (float, double or int64), converted as the op cast does.
 struct AnyInput {
-  const void* data;
-  DType dtype;
+  const void* data = nullptr;
+  std::int64_t dtype = 0;
+
+  AnyInput() = default;
+  __host__ __device__ AnyInput(const void* elements, DType type)
+      : data(elements), dtype(static_cast<std::int64_t>(type)) {}
 
   template <class C>
   __device__ C get(std::int64_t i) const {
-    switch (dtype) {
+    switch (static_cast<DType>(dtype)) {
       case DType::kFloat16:
         return convert_element<C>(static_cast<const __half*>(data)[i]);
       case DType::kBFloat16:
@@ -40,12 +47,16 @@ struct AnyInput {
 
 /// Elements of any dtype to be written: rounded once, integers wrapping around.
 struct AnyOutput {
-  void* data;
-  DType dtype;
+  void* data = nullptr;
+  std::int64_t dtype = 0;
+
+  AnyOutput() = default;
+  __host__ __device__ AnyOutput(void* elements, DType type)
+      : data(elements), dtype(static_cast<std::int64_t>(type)) {}
 
   template <class C>
   __device__ void set(std::int64_t i, C value) const {
-    switch (dtype) {
+    switch (static_cast<DType>(dtype)) {
       case DType::kFloat16:
         static_cast<__half*>(data)[i] = wrap_element<__half>(value);
         return;

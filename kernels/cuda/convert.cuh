@@ -32,6 +32,10 @@ template <class T>
 inline constexpr T kLargest = std::numeric_limits<T>::max();
 template <class T>
 inline constexpr T kLowest = std::numeric_limits<T>::lowest();
+template <class T>
+inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
+template <class T>
+inline constexpr T kNaN = std::numeric_limits<T>::quiet_NaN();
 
 /// Truncated toward zero and clamped to the range of Integer; a NaN gives 0.
 template <class Integer, class Value>

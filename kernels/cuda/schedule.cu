@@ -12,9 +12,11 @@
 namespace demi::cuda {
 namespace {
 
-__device__ double share_of(std::int64_t step, double decay_steps, bool staircase) {
+// Flags take a whole word: arguments of kernels have no padding (any_element.cuh).
+
+__device__ double share_of(std::int64_t step, double decay_steps, std::int64_t staircase) {
   const double share = static_cast<double>(step) / decay_steps;
-  return staircase ? floor(share) : share;
+  return staircase != 0 ? floor(share) : share;
 }
 
 struct Constant {
@@ -24,7 +26,7 @@ struct Constant {
 
 struct Exponential {
   double initial, decay_steps, decay_rate;
-  bool staircase;
+  std::int64_t staircase;
   __device__ double operator()(std::int64_t step) const {
     return initial * pow(decay_rate, share_of(step, decay_steps, staircase));
   }
@@ -32,7 +34,7 @@ struct Exponential {
 
 struct InverseTime {
   double initial, decay_steps, decay_rate;
-  bool staircase;
+  std::int64_t staircase;
   __device__ double operator()(std::int64_t step) const {
     return initial / (1 + decay_rate * share_of(step, decay_steps, staircase));
   }
@@ -40,10 +42,10 @@ struct InverseTime {
 
 struct Polynomial {
   double initial, decay_steps, end, power;
-  bool cycle;
+  std::int64_t cycle;
   __device__ double operator()(std::int64_t step) const {
     const auto done = static_cast<double>(step);
-    const double periods = cycle && step > 0 ? ceil(done / decay_steps) : 1;
+    const double periods = cycle != 0 && step > 0 ? ceil(done / decay_steps) : 1;
     const double share = fmin(done / (decay_steps * periods), 1.0);
     return (initial - end) * pow(1 - share, power) + end;
   }
@@ -51,11 +53,11 @@ struct Polynomial {
 
 struct Cosine {
   double initial, decay_steps, alpha, warmup_target, warmup_steps;
-  bool warms_up;
+  std::int64_t warms_up;
   __device__ double operator()(std::int64_t step) const {
     auto done = static_cast<double>(step);
     double start = initial;
-    if (warms_up) {
+    if (warms_up != 0) {
       if (done < warmup_steps) return start + (warmup_target - start) * (done / warmup_steps);
       done -= warmup_steps;
       start = warmup_target;
@@ -73,40 +75,40 @@ __global__ void evaluate(Schedule schedule, const std::int64_t* step, float* rat
 /// Values of neighbouring steps: values[i] for the first i with step <= boundaries[i].
 struct Pieces {
   static constexpr int kCapacity = 192;  // what fits into a kernel's parameters
-  int count;
-  bool first, last;
-  std::int64_t begin;  ///< steps up to here belong to the pieces before, unless `first`
-  double rest;         ///< the value of later steps, if `last`
+  std::int64_t count;
+  std::int64_t first, last;  ///< flags
+  std::int64_t begin;        ///< steps up to here belong to the pieces before, unless `first`
+  double rest;               ///< the value of later steps, if `last`
   std::int64_t boundaries[kCapacity];
   double values[kCapacity];
 };
 
 __global__ void evaluate_pieces(Pieces pieces, const std::int64_t* step_input, float* rate) {
   const std::int64_t step = *step_input;
-  if (!pieces.first && step <= pieces.begin) return;
-  for (int i = 0; i < pieces.count; ++i) {
+  if (pieces.first == 0 && step <= pieces.begin) return;
+  for (std::int64_t i = 0; i < pieces.count; ++i) {
     if (step > pieces.boundaries[i]) continue;
     *rate = static_cast<float>(pieces.values[i]);
     return;
   }
-  if (pieces.last) *rate = static_cast<float>(pieces.rest);
+  if (pieces.last != 0) *rate = static_cast<float>(pieces.rest);
 }
 
 Constant on_device(double value) {
   return {value};
 }
 Exponential on_device(const ExponentialDecay& d) {
-  return {d.initial_learning_rate, d.decay_steps, d.decay_rate, d.staircase};
+  return {d.initial_learning_rate, d.decay_steps, d.decay_rate, d.staircase ? 1 : 0};
 }
 InverseTime on_device(const InverseTimeDecay& d) {
-  return {d.initial_learning_rate, d.decay_steps, d.decay_rate, d.staircase};
+  return {d.initial_learning_rate, d.decay_steps, d.decay_rate, d.staircase ? 1 : 0};
 }
 Polynomial on_device(const PolynomialDecay& d) {
-  return {d.initial_learning_rate, d.decay_steps, d.end_learning_rate, d.power, d.cycle};
+  return {d.initial_learning_rate, d.decay_steps, d.end_learning_rate, d.power, d.cycle ? 1 : 0};
 }
 Cosine on_device(const CosineDecay& d) {
   return {d.initial_learning_rate,       d.decay_steps,  d.alpha,
-          d.warmup_target.value_or(0.0), d.warmup_steps, d.warmup_target.has_value()};
+          d.warmup_target.value_or(0.0), d.warmup_steps, d.warmup_target.has_value() ? 1 : 0};
 }
 
 template <class Decay>
@@ -125,10 +127,10 @@ std::unique_ptr<Kernel> make_formula(const PiecewiseConstantDecay& decay, Contex
   do {
     const std::size_t count = std::min<std::size_t>(Pieces::kCapacity, boundaries - at);
     Pieces pieces = {};
-    pieces.count = static_cast<int>(count);
-    pieces.first = at == 0;
-    pieces.last = at + count == boundaries;
-    pieces.begin = pieces.first ? 0 : decay.boundaries[at - 1];
+    pieces.count = static_cast<std::int64_t>(count);
+    pieces.first = at == 0 ? 1 : 0;
+    pieces.last = at + count == boundaries ? 1 : 0;
+    pieces.begin = at == 0 ? 0 : decay.boundaries[at - 1];
     pieces.rest = decay.values.back();
     std::copy_n(decay.boundaries.begin() + static_cast<std::ptrdiff_t>(at), count,
                 pieces.boundaries);

@@ -7,7 +7,7 @@
 
 #include <demi/shape.h>
 
-namespace demi::cpu {
+namespace demi {
 
 /// Bit i: axis i is reduced.
 using AxisSet = std::bitset<Shape::kMaxRank>;
@@ -56,4 +56,4 @@ struct ReductionLayout {
 
 [[nodiscard]] ReductionLayout reduction_layout(const Shape& shape, AxisSet axes);
 
-}  // namespace demi::cpu
+}  // namespace demi

@@ -1,6 +1,10 @@
-#include "kernels/cpu/operand.h"
+#include "src/core/broadcast_layout.h"
 
-namespace demi::cpu {
+#include <algorithm>
+
+#include "src/core/check.h"
+
+namespace demi {
 
 BroadcastLayout broadcast_layout(const Shape& from, const Shape& to) {
   DEMI_CHECK(from.rank() <= to.rank(), "an operand has more axes than what it broadcasts to");
@@ -31,4 +35,4 @@ BroadcastLayout broadcast_layout(const Shape& from, const Shape& to) {
   return layout;
 }
 
-}  // namespace demi::cpu
+}  // namespace demi

@@ -1,6 +1,6 @@
-#include "kernels/cpu/reduction_layout.h"
+#include "src/core/reduction_layout.h"
 
-namespace demi::cpu {
+namespace demi {
 
 ReductionLayout reduction_layout(const Shape& shape, AxisSet axes) {
   struct Group {
@@ -34,4 +34,4 @@ ReductionLayout reduction_layout(const Shape& shape, AxisSet axes) {
   return layout;
 }
 
-}  // namespace demi::cpu
+}  // namespace demi
