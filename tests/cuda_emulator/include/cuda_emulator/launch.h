@@ -32,6 +32,15 @@ struct KernelLaunch {
 /// pointer that the device may not follow.
 cudaError_t launch(KernelLaunch launch);
 
+/// Zeroes the bytes of an object between its members, where the compiler can.
+template <class T>
+void clear_padding([[maybe_unused]] T& object) {
+#if defined(__GNUC__) && !defined(__clang__)
+  // An empty object has no bytes of its own: a tuple keeps a neighbour there.
+  if constexpr (std::is_class_v<T> && !std::is_empty_v<T>) __builtin_clear_padding(&object);
+#endif
+}
+
 /// What <<<grid, block, shared_bytes, stream>>> does: the arguments are copied now, the kernel runs
 /// when something waits for the stream.
 template <class... Parameters>
@@ -39,6 +48,8 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, dim3 block,
                           std::size_t shared_bytes, cudaStream_t stream,
                           std::type_identity_t<Parameters>... arguments) {
   const auto copies = std::make_shared<std::tuple<Parameters...>>(arguments...);
+  // What padding holds by chance could look like an address.
+  std::apply([](Parameters&... copy) { (clear_padding(copy), ...); }, *copies);
   KernelLaunch description{reinterpret_cast<const void*>(kernel),
                            grid,
                            block,
