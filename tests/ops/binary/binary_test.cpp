@@ -8,46 +8,24 @@
 #include <gtest/gtest.h>
 
 #include "src/ir/graph.h"
+#include "tests/ops/binary/pair_ops.h"
 #include "tests/support/message_of.h"
 #include "tests/support/op_harness.h"
 
 namespace demi {
 namespace {
 
-using namespace demi::testing;  // NOLINT(google-build-using-namespace)
+using namespace demi::testing;          // NOLINT(google-build-using-namespace)
+using namespace demi::testing::binary;  // NOLINT(google-build-using-namespace)
 
-constexpr DType kFloating[] = {float32, float16, bfloat16, float64};
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInf = std::numeric_limits<double>::infinity();
-
-using PairFunction = SymbolicTensor (*)(const SymbolicTensor&, const SymbolicTensor&);
-
-struct PairOp {
-  const char* name;
-  PairFunction function;
-  double (*reference)(double, double);
-  double low, high;  ///< of both inputs
-};
-
-const PairOp kArithmetic[] = {
-    {"add", ops::add, [](double a, double b) { return a + b; }, -2, 2},
-    {"subtract", ops::subtract, [](double a, double b) { return a - b; }, -2, 2},
-    {"multiply", ops::multiply, [](double a, double b) { return a * b; }, -2, 2},
-    {"divide", ops::divide, [](double a, double b) { return a / b; }, 0.5, 2},
-    {"maximum", ops::maximum, [](double a, double b) { return a < b ? b : a; }, -2, 2},
-    {"minimum", ops::minimum, [](double a, double b) { return b < a ? b : a; }, -2, 2},
-    {"power", ops::power, [](double a, double b) { return std::pow(a, b); }, 0.5, 2},
-};
 
 const PairOp kComparisons[] = {
     {"equal", ops::equal, [](double a, double b) { return a == b ? 1.0 : 0.0; }, -3, 3},
     {"greater", ops::greater, [](double a, double b) { return a > b ? 1.0 : 0.0; }, -3, 3},
     {"greater_equal", ops::greater_equal, [](double a, double b) { return a >= b ? 1.0 : 0.0; }, -3,
      3},
-};
-
-struct ShapePair {
-  Shape a, b;
 };
 
 const ShapePair kShapes[] = {
@@ -64,29 +42,6 @@ const ShapePair kShapes[] = {
     {{0, 3}, {3}},                                // nothing
     {{2, 1, 3}, {0, 1}},                          // broadcast to nothing
 };
-
-/// Element by element, walking the index of each output element digit by digit.
-template <class Function>
-std::vector<double> broadcast_reference(const std::vector<Tensor>& inputs, const Shape& shape,
-                                        Function function) {
-  std::vector<double> result;
-  for (std::int64_t i = 0; i < shape.elements(); ++i) {
-    std::vector<double> values;
-    for (const Tensor& input : inputs) {
-      std::int64_t rest = i, offset = 0, stride = 1;
-      for (int axis = -1; axis >= -shape.rank(); --axis) {
-        const std::int64_t index = rest % shape[axis];
-        rest /= shape[axis];
-        if (axis < -input.shape().rank()) continue;
-        if (input.shape()[axis] != 1) offset += index * stride;
-        stride *= input.shape()[axis];
-      }
-      values.push_back(input.at(offset));
-    }
-    result.push_back(function(values));
-  }
-  return result;
-}
 
 void expect_pair_op(const PairOp& op, const Tensor& a, const Tensor& b, double relative,
                     double floor) {
@@ -226,117 +181,6 @@ TEST(Binary, WritesOverADyingInput) {
   expect_close(y, expected, 1e-6);
 }
 
-// ---- where, broadcast_to, sum_to ------------------------------------------------------------
-
-TEST(Where, SelectsElementByElement) {
-  for (const DType dtype : {float32, float16, bfloat16, float64, int32, int64, uint8}) {
-    const std::vector<Tensor> inputs =
-        tensors(random_tensor({40, 1, 30}, int32, 1, 0, 2).to(boolean),
-                random_tensor({20, 30}, dtype, 2, 0, 100), random_tensor({}, dtype, 3, 0, 100));
-    for (const std::string& device : test_devices()) {
-      const Tensor y = run_one([](const auto& x) { return ops::where(x[0], x[1], x[2]); }, inputs,
-                               {.device = device});
-      EXPECT_EQ(y.dtype(), dtype);
-      expect_close(
-          y,
-          broadcast_reference(inputs, {40, 20, 30},
-                              [](const std::vector<double>& x) { return x[0] != 0 ? x[1] : x[2]; }),
-          0, 0);
-    }
-  }
-}
-
-TEST(Where, DoesNotTouchWhatIsNotChosen) {
-  const std::vector<Tensor> inputs =
-      tensors(Tensor::from(std::vector<double>{1, 0, 2}, {3}).to(boolean),
-              Tensor::from(std::vector<float>{1, NAN, 2}, {3}),
-              Tensor::from(std::vector<float>{INFINITY, 3, NAN}, {3}));
-  const Tensor y = run_one([](const auto& x) { return ops::where(x[0], x[1], x[2]); }, inputs);
-  EXPECT_EQ(to_doubles(y), (std::vector<double>{1, 3, 2}));
-}
-
-TEST(BroadcastTo, RepeatsElements) {
-  for (const DType dtype : kFloating) {
-    const std::vector<Tensor> inputs = tensors(random_tensor({3, 1, 5}, dtype, 1));
-    for (const std::string& device : test_devices()) {
-      const Tensor y = run_one(
-          [](const auto& x) {
-            return ops::broadcast_to(x[0], {2, 3, 700, 5});
-          },
-          inputs, {.device = device});
-      expect_close(y,
-                   broadcast_reference(inputs, {2, 3, 700, 5},
-                                       [](const std::vector<double>& x) { return x[0]; }),
-                   0, 0);
-    }
-  }
-}
-
-struct SumCase {
-  Shape from, to;
-};
-
-const SumCase kSums[] = {
-    {{64, 13, 13, 24}, {24}},
-    {{5, 3000}, {3000}},
-    {{3000, 5}, {5}},
-    {{40, 1000}, {40, 1}},
-    {{70000}, {}},
-    {{70000, 1}, {1}},
-    {{2, 3, 4, 5}, {3, 1, 5}},
-    {{6, 5, 4, 3}, {6, 1, 4, 1}},
-    {{4, 3}, {4, 3}},
-    {{0, 3}, {3}},
-    {{3, 0}, {3, 1}},
-    {{2, 0}, {1, 0}},
-    {{1, 1}, {}},
-};
-
-std::vector<double> sum_to_reference(const Tensor& x, const Shape& to) {
-  std::vector<double> sums(static_cast<std::size_t>(to.elements()), 0.0);
-  for (std::int64_t i = 0; i < x.elements(); ++i) {
-    std::int64_t rest = i, offset = 0, stride = 1;
-    for (int axis = -1; axis >= -x.shape().rank(); --axis) {
-      const std::int64_t index = rest % x.shape()[axis];
-      rest /= x.shape()[axis];
-      if (axis < -to.rank()) continue;
-      if (to[axis] != 1) offset += index * stride;
-      stride *= to[axis];
-    }
-    sums[static_cast<std::size_t>(offset)] += x.at(i);
-  }
-  return sums;
-}
-
-TEST(SumTo, SumsWhatWasBroadcast) {
-  for (const SumCase& shapes : kSums) {
-    for (const DType dtype : kFloating) {
-      const std::vector<Tensor> inputs = tensors(random_tensor(shapes.from, dtype, 1));
-      for (const std::string& device : test_devices()) {
-        const Tensor y = run_one([&](const auto& x) { return ops::sum_to(x[0], shapes.to); },
-                                 inputs, {.device = device});
-        ASSERT_EQ(y.shape(), shapes.to);
-        ASSERT_EQ(y.dtype(), dtype);
-        const double terms = static_cast<double>(std::max<std::int64_t>(
-            1, shapes.from.elements() / std::max<std::int64_t>(1, shapes.to.elements())));
-        // The reference, too, is in float64.
-        const double unit = dtype == float64 ? 1e-15 : rounding_unit(float32);
-        expect_close(y, sum_to_reference(inputs[0], shapes.to),
-                     rounding_unit(dtype) + 4 * unit * std::sqrt(terms), 1.0,
-                     shapes.from.to_string() + " to " + shapes.to.to_string());
-      }
-    }
-  }
-}
-
-TEST(SumTo, StoresFloat32WhereItIsCastToIt) {
-  // float16 has no 4001.
-  const std::vector<Tensor> inputs = tensors(Tensor::full({4001, 3}, 1, float16));
-  const auto graph = [](const auto& x) { return ops::cast(ops::sum_to(x[0], {3}), float32); };
-  const Tensor y = run_one(graph, inputs, {.simplify = true});
-  EXPECT_EQ(to_doubles(y), (std::vector<double>{4001, 4001, 4001}));
-}
-
 // ---- Numbers --------------------------------------------------------------------------------
 
 TEST(Binary, TakesNumbersInTheDtypeOfTheTensor) {
@@ -384,69 +228,6 @@ TEST(Binary, LetsANumberFollowTheTensorUnderAutocast) {
                     {{{4, 3}, float32}}, {.compute_dtype = float16, .simplify = true});
   EXPECT_EQ(text.find("float32[]"), std::string::npos) << text;
   EXPECT_NE(text.find("add(%1, %5) : float16[4, 3]"), std::string::npos) << text;
-}
-
-// ---- Gradients ------------------------------------------------------------------------------
-
-TEST(Binary, HasTheGradientsOfFiniteDifferences) {
-  const ShapePair shapes[] = {{{3, 4}, {3, 4}}, {{3, 4}, {4}}, {{3, 1}, {1, 4}}, {{}, {2, 3}}};
-  for (const PairOp& op : kArithmetic) {
-    for (const ShapePair& pair : shapes) {
-      SCOPED_TRACE(op.name);
-      const std::vector<Tensor> inputs =
-          tensors(random_tensor(pair.a, float64, 1, op.low, op.high),
-                  random_tensor(pair.b, float64, 2, op.low, op.high));
-      expect_gradients([&](const auto& x) { return std::vector{op.function(x[0], x[1])}; }, inputs);
-    }
-  }
-}
-
-TEST(Binary, HasGradientsThroughNumbersAndSelections) {
-  const std::vector<Tensor> inputs =
-      tensors(random_tensor({3, 4}, float64, 1, 0.5, 2), random_tensor({4}, float64, 2, 0.5, 2));
-  expect_gradients(
-      [](const auto& x) {
-        const SymbolicTensor condition = ops::greater(x[0], x[1]);
-        return std::vector{ops::power(x[0], 3),
-                           ops::power(x[0], 2),
-                           2 / x[0],
-                           1 - x[0] * 3,
-                           ops::where(condition, x[0], x[1]),
-                           ops::broadcast_to(x[1], {2, 3, 4}),
-                           ops::sum_to(x[0], {4})};
-      },
-      inputs);
-}
-
-TEST(Binary, SharesTheGradientOnATie) {
-  const std::vector<Tensor> inputs = tensors(Tensor::from(std::vector<float>{1, 2, 3}, {3}),
-                                             Tensor::from(std::vector<float>{1, 3, 2}, {3}));
-  const std::vector<Tensor> weights = tensors(Tensor::full({3}, 1, float32));
-  const auto gradient = gradients(
-      [](const auto& x) { return std::vector{ops::maximum(x[0], x[1])}; }, inputs, weights);
-  EXPECT_EQ(to_doubles(gradient[0]), (std::vector<double>{0.5, 0, 1}));
-  EXPECT_EQ(to_doubles(gradient[1]), (std::vector<double>{0.5, 1, 0}));
-}
-
-TEST(Power, HasFiniteGradientsAtZero) {
-  const std::vector<Tensor> inputs = tensors(Tensor::from(std::vector<float>{0, 0, -2}, {3}),
-                                             Tensor::from(std::vector<float>{0, 2, 3}, {3}));
-  const std::vector<Tensor> weights = tensors(Tensor::full({3}, 1, float32));
-  const auto gradient =
-      gradients([](const auto& x) { return std::vector{ops::power(x[0], x[1])}; }, inputs, weights);
-  EXPECT_EQ(to_doubles(gradient[0]), (std::vector<double>{0, 0, 12}));
-  EXPECT_EQ(to_doubles(gradient[1]), (std::vector<double>{0, 0, 0}));
-}
-
-TEST(Binary, GivesGradientsOfTheDtypeOfTheirInput) {
-  const std::vector<Tensor> inputs =
-      tensors(random_tensor({40, 3}, float16, 1), random_tensor({3}, float16, 2));
-  const std::vector<Tensor> weights = tensors(random_tensor({40, 3}, float16, 3));
-  const auto gradient =
-      gradients([](const auto& x) { return std::vector{ops::add(x[0], x[1])}; }, inputs, weights);
-  expect_identical(gradient[0], weights[0]);
-  EXPECT_EQ(gradient[1].dtype(), float16);
-  expect_close(gradient[1], sum_to_reference(weights[0], {3}), rounding_unit(float16));
 }
 
 // ---- Misuse ---------------------------------------------------------------------------------
