@@ -181,6 +181,7 @@ OpDef unary(const char* name, Infer infer, Gradient gradient) {
   return {.name = name, .infer = infer, .gradient = gradient, .reusable_inputs = {0}};
 }
 
+/// What leaves the range of float16 too easily to be computed on float16 values by default.
 OpDef wide(const char* name, Infer infer, Gradient gradient) {
   OpDef op = unary(name, infer, gradient);
   op.autocast = AutocastRule::kFloat32;
@@ -196,8 +197,8 @@ OpDef backward(const char* name, Infer infer) {
 void register_unary_ops(OpRegistry& registry) {
   registry.add(unary(kNegative, infer_number<kNegative>, gradient<negative_slope>));
   registry.add(unary(kAbs, infer_number<kAbs>, gradient<abs_slope>));
-  registry.add(unary(kSquare, infer_number<kSquare>, gradient<square_slope>));
-  registry.add(unary(kReciprocal, infer_floating<kReciprocal>, gradient<reciprocal_slope>));
+  registry.add(wide(kSquare, infer_number<kSquare>, gradient<square_slope>));
+  registry.add(wide(kReciprocal, infer_floating<kReciprocal>, gradient<reciprocal_slope>));
   registry.add(unary(kSign, infer_number<kSign>, nullptr));
   registry.add(wide(kExp, infer_wide<kExp>, gradient<exp_slope>));
   registry.add(wide(kLog, infer_wide<kLog>, gradient<log_slope>));

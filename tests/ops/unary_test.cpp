@@ -1,3 +1,4 @@
+#include <demi/ops/reduction.h>
 #include <demi/ops/unary.h>
 
 #include <cmath>
@@ -151,6 +152,21 @@ TEST(Unary, OverflowsFloat16OnlyOnTheWayOut) {
       inputs);
   EXPECT_EQ(to_doubles(y[0]), (std::vector<double>{65024, 65024}));
   EXPECT_EQ(to_doubles(y[1]), (std::vector<double>{kInf, kInf}));
+}
+
+TEST(Unary, SumsOfSquaresDoNotOverflowUnderAFloat16Policy) {
+  const auto norm = [](const auto& x) {
+    return std::vector{ops::sqrt(ops::sum(ops::square(x[0]), {-1}))};
+  };
+  const RunOptions options{.compute_dtype = float16, .simplify = true};
+  const auto large = tensors(Tensor::full({1, 5}, 256, float16));
+  EXPECT_NEAR(run(norm, large, options)[0].item(), 256 * std::sqrt(5.0), 1e-3);
+  // d norm / d x = x / norm, also where x² is nearly 0 in float16.
+  for (const double size : {256.0, 0.01, 1e-4}) {
+    const auto gradient = gradients(norm, tensors(Tensor::full({1, 5}, size, float16)),
+                                    tensors(Tensor::full({1}, 1, float32)), options);
+    expect_close(gradient[0], std::vector<double>(5, 1 / std::sqrt(5.0)), 2e-3);
+  }
 }
 
 TEST(Unary, GivesTheSameBitsForAnyNumberOfThreads) {

@@ -42,7 +42,7 @@ std::string describe(const BroadcastAttributes& attributes);
 /// x summed back to `shape`, of which its own shape is a broadcast: broadcast_to's gradient.
 [[nodiscard]] SymbolicTensor sum_to(const SymbolicTensor& x, const Shape& shape);
 
-// With a number: it takes the tensor's dtype and never widens it.
+// With a number, rounded to the dtype of the tensor: beside float16 1e-8 is 0 and 1e5 infinite.
 [[nodiscard]] SymbolicTensor add(const SymbolicTensor& a, double b);
 [[nodiscard]] SymbolicTensor subtract(const SymbolicTensor& a, double b);
 [[nodiscard]] SymbolicTensor subtract(double a, const SymbolicTensor& b);

@@ -7,9 +7,9 @@
 namespace demi::ops {
 
 [[nodiscard]] SymbolicTensor negative(const SymbolicTensor& x);
-[[nodiscard]] SymbolicTensor abs(const SymbolicTensor& x);  ///< gradient 0 at 0
-[[nodiscard]] SymbolicTensor square(const SymbolicTensor& x);
-[[nodiscard]] SymbolicTensor reciprocal(const SymbolicTensor& x);
+[[nodiscard]] SymbolicTensor abs(const SymbolicTensor& x);     ///< gradient 0 at 0
+[[nodiscard]] SymbolicTensor square(const SymbolicTensor& x);  ///< in float32 under a 16-bit policy
+[[nodiscard]] SymbolicTensor reciprocal(const SymbolicTensor& x);  ///< the same
 [[nodiscard]] SymbolicTensor sign(const SymbolicTensor& x);  ///< not differentiable; NaN stays NaN
 /// These four are computed in at least float32 (AutocastRule::kFloat32) and give at least float32.
 [[nodiscard]] SymbolicTensor exp(const SymbolicTensor& x);
