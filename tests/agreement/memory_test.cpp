@@ -99,5 +99,20 @@ TEST(TrainingMemory, IsLinearInTheBatch) {
   EXPECT_NEAR(ratio(at(1024), at(128)), 8.0, 0.1);
 }
 
+TEST(TrainingMemory, ThePartialBatchAtTheEndFitsIntoWhatWholeBatchesNeed) {
+  const auto cpu = make_cpu_backend(2);
+  for (const char* policy : {"float32", "mixed_float16"}) {
+    const auto at = [&](std::int64_t batch) {
+      return plan_training(&models::mnist_cnn, {28, 28, 1}, policy, batch, cpu);
+    };
+    const PlannedBytes whole = at(128);
+    for (const std::int64_t rest : {1, 29, 96, 127}) {
+      const PlannedBytes partial = at(rest);
+      EXPECT_LE(partial.arena, whole.arena) << policy << ", " << rest;
+      EXPECT_LE(partial.workspace, whole.workspace) << policy << ", " << rest;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace demi

@@ -7,6 +7,7 @@
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
 #include "models/training_run.h"
+#include "tests/support/layer_harness.h"
 #include "tests/support/op_harness.h"
 
 namespace demi::models {
@@ -46,6 +47,7 @@ TEST(Architectures, GiveProbabilities) {
 }
 
 TEST(Architectures, TrainUnderEveryPolicy) {
+  const testing::PolicyScope scope(global_policy());
   const Dataset data(testing::random_tensor({12, 28, 28, 1}, float32, 1, 0, 1),
                      testing::random_tensor({12}, int32, 2, 0, 10));
   for (const Architecture& architecture : architectures()) {
