@@ -112,54 +112,6 @@ TEST(Conv2D, FusesABiasWithoutReluAndReluWithoutABias) {
   }
 }
 
-/// A convolution and the pooling of its output.
-struct PooledCase {
-  Case convolution;
-  Pool2DAttributes pool;
-};
-
-std::vector<PooledCase> pooled_cases() {
-  const Pool2DAttributes overlapping{.pool_size = {3, 2}, .strides = {2, 1}};
-  const Pool2DAttributes padded{
-      .pool_size = {2, 2}, .strides = {2, 2}, .padding = {.bottom = 1, .right = 1}};
-  return {
-      {{{2, 8, 8, 3}, {3, 3, 3, 5}, {}}, {}},
-      {{{2, 9, 8, 1}, {3, 3, 1, 32}, {.padding = PaddingMode::kSame}}, {}},
-      {{{1, 9, 9, 4}, {3, 3, 4, 9}, {}}, overlapping},
-      {{{2, 7, 7, 3}, {3, 3, 3, 8}, {}}, padded},
-      {{{2, 9, 9, 4}, {3, 3, 2, 6}, {.strides = {2, 2}, .groups = 2}}, {}},
-      {{{0, 8, 8, 3}, {3, 3, 3, 5}, {}}, {}},
-  };
-}
-
-Shape pooled_shape(const PooledCase& p) {
-  const Shape y = Taps(p.convolution).y();
-  return {y[0],
-          ops::window_positions(y[1], p.pool.padding.top, p.pool.padding.bottom,
-                                p.pool.pool_size[0], p.pool.strides[0]),
-          ops::window_positions(y[2], p.pool.padding.left, p.pool.padding.right,
-                                p.pool.pool_size[1], p.pool.strides[1]),
-          y[3]};
-}
-
-/// Where in the unpooled image the places `index` of each window are.
-std::vector<std::size_t> unpooled_places(const PooledCase& p, const Tensor& index) {
-  const Shape y = Taps(p.convolution).y(), pooled = pooled_shape(p);
-  std::vector<std::size_t> places;
-  for (std::int64_t o = 0; o < pooled.elements(); ++o) {
-    const std::int64_t c = o % pooled[3], ox = o / pooled[3] % pooled[2];
-    const std::int64_t oy = o / pooled[3] / pooled[2] % pooled[1];
-    const std::int64_t n = o / pooled[3] / pooled[2] / pooled[1];
-    const auto place = static_cast<std::int64_t>(index.at(o));
-    const std::int64_t i =
-        oy * p.pool.strides[0] - p.pool.padding.top + place / p.pool.pool_size[1];
-    const std::int64_t j =
-        ox * p.pool.strides[1] - p.pool.padding.left + place % p.pool.pool_size[1];
-    places.push_back(static_cast<std::size_t>(((n * y[1] + i) * y[2] + j) * y[3] + c));
-  }
-  return places;
-}
-
 TEST(Conv2D, GivesTheSameBitsOnAnyNumberOfThreads) {
   const Case c{{9, 14, 14, 7}, {3, 3, 7, 20}, {.padding = PaddingMode::kSame}};
   for (const DType dtype : {float32, float16}) {
