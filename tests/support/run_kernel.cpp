@@ -5,7 +5,6 @@
 #include "kernels/backend.h"
 #include "src/ir/graph.h"
 #include "src/ir/op_registry.h"
-#include "tests/support/op_harness.h"
 
 namespace demi::testing {
 namespace {

@@ -9,11 +9,12 @@
 #include <demi/tensor.h>
 
 #include "src/core/attributes.h"
+#include "tests/support/op_harness.h"
 
 namespace demi::testing {
 
 struct KernelOptions {
-  std::string device = "cpu";
+  std::string device = test_device();
   int threads = 2;
   /// Stores output 0 in another dtype than the op infers.
   std::optional<DType> store = std::nullopt;

@@ -44,7 +44,8 @@ class CudaConv2D : public ::testing::Test {
                                       const std::vector<const Tensor*>& inputs,
                                       std::optional<DType> store, DType rounded, int roundings) {
     std::string name;
-    const std::vector<Tensor> expected = run_kernel(op, attributes, inputs, {.store = store});
+    const std::vector<Tensor> expected =
+        run_kernel(op, attributes, inputs, {.device = "cpu", .store = store});
     const std::vector<Tensor> actual =
         run_kernel(op, attributes, inputs, {.device = kDevice, .store = store, .selected = &name});
     EXPECT_EQ(actual[0].dtype(), expected[0].dtype());
