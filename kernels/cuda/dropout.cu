@@ -46,7 +46,9 @@ inline constexpr int kLength = sizeof(T) == 2 ? 8 : 4;
 template <class T>
 struct Dropout {
   std::uint64_t seed;
-  std::uint32_t threshold;  ///< u ≥ rate for u = k / 2^24 is k ≥ threshold; 2^24 keeps nothing
+  /// u ≥ rate for u = k / 2^24 is k ≥ threshold; 2^24 keeps nothing. As wide as the scale, so that
+  /// there is no padding.
+  std::conditional_t<sizeof(Compute<T>) == 8, std::uint64_t, std::uint32_t> threshold;
   Compute<T> scale;
 
   __device__ T apply(T x, std::uint32_t word) const {

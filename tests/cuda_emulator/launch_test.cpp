@@ -1,4 +1,6 @@
 #include <cmath>
+#include <cstddef>
+#include <cstring>
 #include <string>
 
 #include "cuda_emulator/device.h"
@@ -178,6 +180,31 @@ TEST_F(LaunchDeathTest, PointersToHostMemoryAreFatal) {
   EXPECT_CUDA(launch_kernel(take_table, 1, 1, 0, nullptr, table));
   EXPECT_EQ(x.values()[0], 3.0f);
 }
+
+#if __has_builtin(__builtin_clear_padding)
+struct Padded {
+  double* to;
+  bool flag;
+  double value;
+};
+
+__global__ void take_padded(Padded padded) {
+  *padded.to = padded.flag ? padded.value : 0;
+}
+
+TEST_F(Launch, PaddingOfArgumentsIsNotTakenForPointers) {
+  const DeviceArray<double> x(std::vector<double>{0});
+  const double host = 0;
+  Padded padded;
+  const double* rest = &host;
+  std::memcpy(reinterpret_cast<char*>(&padded) + offsetof(Padded, flag), &rest, sizeof(rest));
+  padded.to = x.data();
+  padded.flag = true;
+  padded.value = 2;
+  EXPECT_CUDA(launch_kernel(take_padded, 1, 1, 0, nullptr, padded));
+  EXPECT_EQ(x.values()[0], 2);
+}
+#endif
 
 TEST_F(LaunchDeathTest, PointersToFreedMemoryAreFatal) {
   float* x = nullptr;
