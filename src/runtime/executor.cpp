@@ -155,6 +155,9 @@ Tensor Executor::output(std::size_t index) const {
 std::optional<NonFinite> Executor::first_non_finite(int set) {
   bind();
   Backend& backend = arena_->backend();
+  InputSet& feeds = *feeds_[static_cast<std::size_t>(set)];
+  feeds.upload();
+  feeds.release();
   for (const plan::Step& step : plan_->steps) {
     const ir::Node& node = plan_->graph->node(step.node);
     if (node.op->overwrites != nullptr || node.scope.phase == ir::Phase::kUpdate) continue;

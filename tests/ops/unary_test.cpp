@@ -1,3 +1,4 @@
+#include <demi/ops/cast.h>
 #include <demi/ops/reduction.h>
 #include <demi/ops/unary.h>
 
@@ -43,8 +44,8 @@ struct UnaryOp {
 const UnaryOp kOps[] = {
     {"negative", ops::negative, [](double x) { return -x; }, -3, 3, 0, false, true, -kInf, kInf},
     {"abs", ops::abs, [](double x) { return std::abs(x); }, -3, 3, 0, false, true, kInf, kInf},
-    {"square", ops::square, [](double x) { return x * x; }, -3, 3, 1, false, true, kInf, kInf},
-    {"reciprocal", ops::reciprocal, [](double x) { return 1 / x; }, 0.2, 3, 1, false, false, 0,
+    {"square", ops::square, [](double x) { return x * x; }, -3, 3, 1, true, true, kInf, kInf},
+    {"reciprocal", ops::reciprocal, [](double x) { return 1 / x; }, 0.2, 3, 1, true, false, 0,
      -0.0},
     {"sign", ops::sign, [](double x) { return x > 0   ? 1.0
                                               : x < 0 ? -1.0
@@ -147,7 +148,8 @@ TEST(Unary, OverflowsFloat16OnlyOnTheWayOut) {
   const auto inputs = tensors(Tensor::full({2}, 255, float16), Tensor::full({2}, 256, float16));
   const auto y = run(
       [](const auto& x) {
-        return std::vector{ops::square(x[0]), ops::square(x[1])};
+        return std::vector{ops::cast(ops::square(x[0]), float16),
+                           ops::cast(ops::square(x[1]), float16)};
       },
       inputs);
   EXPECT_EQ(to_doubles(y[0]), (std::vector<double>{65024, 65024}));
