@@ -1,4 +1,5 @@
-// Training under loss scaling: when it is chosen, what a skipped step leaves alone, when it gives up.
+// Training under loss scaling: when it is chosen, what a skipped step leaves alone, when it gives
+// up.
 #include <cmath>
 #include <cstdint>
 #include <memory>
