@@ -1,12 +1,13 @@
-# src/ops/ops.def is the only list of op families: each line OP(name) needs a description and a CPU
-# kernel of that name, each a file name.cpp or a folder name/ with sources.
+# src/ops/ops.def is the only list of op families: each line OP(name) needs a description, a CPU kernel
+# and a CUDA kernel of that name, each a file name.cpp (or .cu) or a folder name/ with sources.
 
 # Stops the configuration if a family in ops.def lacks its source under `folder`.
 function(demi_require_op_source family folder)
-  file(GLOB in_folder CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/${family}/*.cpp)
-  if(NOT EXISTS ${PROJECT_SOURCE_DIR}/${folder}/${family}.cpp AND NOT in_folder)
-    message(FATAL_ERROR "OP(${family}) stands in src/ops/ops.def, but neither "
-      "${folder}/${family}.cpp nor a source in ${folder}/${family}/ exists.")
+  set(stem ${PROJECT_SOURCE_DIR}/${folder}/${family})
+  file(GLOB sources CONFIGURE_DEPENDS ${stem}.cpp ${stem}.cu ${stem}/*.cpp ${stem}/*.cu)
+  if(NOT sources)
+    message(FATAL_ERROR "OP(${family}) stands in src/ops/ops.def, but neither a source "
+      "${folder}/${family} nor one in ${folder}/${family}/ exists.")
   endif()
 endfunction()
 
@@ -23,5 +24,6 @@ function(demi_check_op_families)
     endif()
     demi_require_op_source(${CMAKE_MATCH_1} src/ops)
     demi_require_op_source(${CMAKE_MATCH_1} kernels/cpu)
+    demi_require_op_source(${CMAKE_MATCH_1} kernels/cuda)
   endforeach()
 endfunction()

@@ -16,7 +16,7 @@
 namespace demi {
 namespace cuda {
 
-#define OP(family) __attribute__((weak)) void register_##family##_kernels(Registry& registry);
+#define OP(family) void register_##family##_kernels(Registry& registry);
 #include "src/ops/ops.def"
 #undef OP
 
@@ -25,8 +25,7 @@ namespace {
 const Registry& kernel_registry() {
   static const Registry registry = [] {
     Registry r;
-#define OP(family) \
-  if (register_##family##_kernels != nullptr) register_##family##_kernels(r);
+#define OP(family) register_##family##_kernels(r);
 #include "src/ops/ops.def"
 #undef OP
     return r;

@@ -92,8 +92,8 @@ std::unique_ptr<Kernel> make_direct(const KernelRequest& request, Context& conte
   };
   problem.a = matrix(request.inputs[0].dtype, attributes.transpose_a, problem.m, problem.k);
   problem.b = matrix(request.inputs[1].dtype, attributes.transpose_b, problem.k, problem.n);
-  if (attributes.has_bias) problem.bias.dtype = request.inputs[2].dtype;
-  problem.y.dtype = y.dtype;
+  if (attributes.has_bias) problem.bias = {nullptr, request.inputs[2].dtype};
+  problem.y = {nullptr, y.dtype};
   const auto kernel = y.dtype == DType::kFloat64 ? &product<double> : &product<float>;
   return make_kernel(
       "direct", 0,
