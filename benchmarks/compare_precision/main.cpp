@@ -59,7 +59,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--learning-rate", options.run.learning_rate, "of Adam")
       ->check(CLI::PositiveNumber);
   app.add_option("--device", options.run.device, "auto, cpu or cuda:N")
-      ->check(CLI::Validator(models::check_device, "NAME"));
+      ->check(CLI::Validator(check_device, "NAME"));
   app.add_option("--threads", options.run.threads, "threads of the CPU; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--data", options.data, "folder with the IDX files, instead of the system's");
