@@ -87,7 +87,9 @@ std::string check_device(const std::string& name) {
   try {
     set_device(name);
     return "";
-  } catch (const std::exception& error) {
+  } catch (const DeviceError&) {
+    return "";
+  } catch (const std::invalid_argument& error) {
     return error.what();
   }
 }

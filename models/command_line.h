@@ -25,7 +25,8 @@ namespace demi::models {
 [[nodiscard]] std::string check_choice(const std::string& name,
                                        const std::vector<std::string>& candidates);
 
-/// The same for devices; one that can be used becomes demi::current_device().
+/// The same for devices; one that can be used becomes demi::current_device(). That it is missing is
+/// no mistake in the arguments: whoever uses it reports that.
 [[nodiscard]] std::string check_device(const std::string& name);
 
 /// The same for dtype policies.
