@@ -66,8 +66,6 @@ GpuOptions gpu_options(bool autotune = true) {
   const char* tune = std::getenv("DEMI_AUTOTUNE");
   options.autotune = tune == nullptr ? autotune : std::string_view(tune) != "0";
   options.allow_tf32 = tf32_allowed;
-  const char* prefer = std::getenv("DEMI_PREFER");
-  if (prefer != nullptr && std::string_view(prefer) == "cudnn") options.prefer_cudnn = true;
   return options;
 }
 

@@ -15,11 +15,10 @@
 namespace demi {
 
 /// Grows with every change of this header or of kernel.h and backend.h.
-inline constexpr int kGpuPluginVersion = 2;
+inline constexpr int kGpuPluginVersion = 3;
 
 struct GpuOptions {
   bool allow_tf32 = false;
-  bool prefer_cudnn = false;
   bool autotune = true;  ///< measure cuDNN's engines
 };
 

@@ -94,7 +94,6 @@ class CudaBackend final : public Backend {
 Options make_options(const GpuOptions& gpu) {
   Options options;
   options.allow_tf32 = gpu.allow_tf32;
-  options.prefer_cudnn = gpu.prefer_cudnn;
   options.autotune = gpu.autotune;
   return options;
 }

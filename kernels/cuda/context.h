@@ -34,7 +34,6 @@ struct DeviceProperties {
 struct Options {
   bool allow_tf32 = false;    ///< float32 products in TF32 (10 bits) on tensor cores
   bool deterministic = true;  ///< no engine whose result depends on timing
-  bool prefer_cudnn = false;  ///< DEMI_PREFER=cudnn: library calls before our own kernels
   bool autotune = true;       ///< measure candidates on the device, where there is one
   std::size_t workspace_limit = std::size_t{32} << 20;  ///< bytes per kernel
 };

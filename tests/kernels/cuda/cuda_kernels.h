@@ -31,7 +31,7 @@ class CudaKernels : public ::testing::Test {
                                       const std::vector<const Tensor*>& inputs,
                                       double tolerance = 0) {
     std::string name;
-    const std::vector<Tensor> expected = run_kernel(op, attributes, inputs);
+    const std::vector<Tensor> expected = run_kernel(op, attributes, inputs, {.device = "cpu"});
     const std::vector<Tensor> actual =
         run_kernel(op, attributes, inputs, {.device = kDevice, .selected = &name});
     EXPECT_EQ(actual[0].dtype(), expected[0].dtype());

@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include <demi/error.h>
 #include <demi/ops/cross_entropy.h>
 #include <demi/ops/reduction.h>
 #include <demi/ops/softmax.h>
 
+#include "tests/kernels/cuda/cuda_kernels.h"
 #include "tests/support/compare.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
@@ -28,29 +28,10 @@ using testing::random_tensor;
 using testing::run_kernel;
 using testing::to_doubles;
 
-constexpr const char* kDevice = "cuda-emu";
 constexpr std::int64_t kManyRows = 20000;    // more than the warps of any grid of these kernels
 constexpr std::int64_t kManyBlocks = 70000;  // more than the blocks of any grid
 
-class CudaRows : public ::testing::Test {
- protected:
-  void SetUp() override {
-    try {
-      (void)testing::test_backend(kDevice);
-    } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO TEST OF CUDA ROWS: " << error.what();
-    }
-  }
-
-  /// Expects the device's result to be the CPU's.
-  static void expect_agreement(const char* op, const Attributes& attributes,
-                               const std::vector<const Tensor*>& inputs, double relative) {
-    const std::vector<Tensor> expected = run_kernel(op, attributes, inputs, {.device = "cpu"});
-    const std::vector<Tensor> actual = run_kernel(op, attributes, inputs, {.device = kDevice});
-    EXPECT_EQ(actual[0].dtype(), expected[0].dtype());
-    expect_close(actual[0], to_doubles(expected[0]), relative, 1.0, op);
-  }
-};
+class CudaRows : public testing::CudaKernels {};
 
 TEST_F(CudaRows, SoftmaxOfManyRowsAndOfAnInnerAxis) {
   const Tensor many = random_tensor({kManyRows, 3}, float16, 1, -8, 8);
