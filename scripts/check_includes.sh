@@ -73,13 +73,14 @@ check_kernels kernels/cpu 9 'kernels/cpu/.*' "$cuda"
 check_kernels kernels/cuda 9 'kernels/(cuda/.*|gpu_plugin\.h)|cuda_emulator/device\.h' "$none"
 
 # Public headers stand alone; programs and benchmarks use nothing else of demi, except that
-# benchmarks/ops times single kernels.
+# benchmarks/ops times single kernels and benchmarks/step_profile those of a plan.
 check include 9 h "$none" "$libraries|$cuda"
 check models 9 "$code" 'models/.*' "$cuda"
 check tools 9 "$code" 'models/.*|tools/.*' "$cuda"
 check benchmarks 1 "$code" 'benchmarks/.*|models/.*' "$cuda"
 check benchmarks/models 9 "$code" 'benchmarks/.*|models/.*' "$cuda"
 check benchmarks/ops 9 "$code" "benchmarks/.*|kernels/.*|$core" "$cuda"
+check benchmarks/step_profile 9 "$code" 'benchmarks/.*|models/.*|src/training/.*' "$cuda"
 
 # Headers stay cheap to include.
 check src 9 h '.*' "$libraries"

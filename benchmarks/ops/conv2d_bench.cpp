@@ -6,7 +6,7 @@
 #include <cstring>
 #include <string>
 
-#include "benchmarks/ops/fma_floor.h"
+#include "benchmarks/ops/floors.h"
 #include "benchmarks/ops/operand.h"
 #include "kernels/cpu/conv2d.h"
 

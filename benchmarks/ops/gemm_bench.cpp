@@ -4,7 +4,7 @@
 #include <benchmark/benchmark.h>
 #include <Eigen/Core>
 
-#include "benchmarks/ops/fma_floor.h"
+#include "benchmarks/ops/floors.h"
 #include "benchmarks/ops/operand.h"
 #include "kernels/cpu/gemm.h"
 

@@ -1,4 +1,5 @@
-// How fast this machine can multiply and add right now, and how near to that a kernel comes.
+// How fast this machine can multiply and add, and move memory, right now: what kernels are measured
+// against.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -6,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/thread_pool.h"
@@ -40,6 +42,28 @@ inline double fma_gflops(cpu::ThreadPool& pool) {
     });
     const double flops = 2.0 * kSums * simd::kLanes<float> * kSteps * pool.threads();
     best = std::max(best, flops / (seconds_now() - begin) * 1e-9);
+  }
+  return best;
+}
+
+/// GB/s, read and written, of y += a · x over vectors larger than any cache, on every thread of the
+/// pool: the best of a few runs.
+inline double memory_gbps(cpu::ThreadPool& pool) {
+  constexpr std::int64_t kElements = std::int64_t{8} << 20;
+  constexpr std::int64_t kChunks = 64;
+  static std::vector<float> x(static_cast<std::size_t>(kElements), 1.0F);
+  static std::vector<float> y(static_cast<std::size_t>(kElements), 1.0F);
+  double best = 0;
+  for (int run = 0; run < 6; ++run) {
+    const double begin = seconds_now();
+    pool.parallel_for(kChunks, [&](std::int64_t chunk, int) {
+      const std::int64_t first = chunk * (kElements / kChunks);
+      const float* from = x.data() + first;
+      float* to = y.data() + first;
+      for (std::int64_t i = 0; i < kElements / kChunks; ++i) to[i] += 0.5F * from[i];
+      benchmark::DoNotOptimize(to[0]);
+    });
+    best = std::max(best, 12.0 * static_cast<double>(kElements) / (seconds_now() - begin) * 1e-9);
   }
   return best;
 }
