@@ -133,8 +133,7 @@ void print_profile(const plan::Plan& plan, const std::vector<double>& best, cons
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const ir::Node& node = plan.graph->node(plan.steps[i].node);
     const double flops = flops_of(*plan.graph, node);
-    const double floor =
-        std::max(flops / gflops * 1e-9, bytes_of(*plan.graph, node) / gbps * 1e-9);
+    const double floor = std::max(flops / gflops * 1e-9, bytes_of(*plan.graph, node) / gbps * 1e-9);
     total += best[i];
     floor_total += floor;
     flops_total += flops;
@@ -153,8 +152,8 @@ void print_profile(const plan::Plan& plan, const std::vector<double>& best, cons
 void profile(const Options& options) {
   set_global_policy(options.policy);
   const auto& all = models::architectures();
-  const auto chosen = std::find_if(all.begin(), all.end(),
-                                   [&](const auto& a) { return a.name == options.model; });
+  const auto chosen =
+      std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name == options.model; });
   const Shape image(options.image);
   const Model model = chosen->build(image, 10);
   const LayerGraph& graph = model.impl().graph();
@@ -167,8 +166,8 @@ void profile(const Options& options) {
       {.name = "x", .type = {image.with_front(options.batch_size), uint8}, .scale = 1 / 255.0}};
   spec.targets = {{.name = "y", .type = {{options.batch_size}, uint8}}};
   const auto backend = std::make_shared<TimedBackend>(options.threads);
-  const auto program = compile_step(graph, spec, &training, &state,
-                                    std::make_shared<runtime::Arena>(backend));
+  const auto program =
+      compile_step(graph, spec, &training, &state, std::make_shared<runtime::Arena>(backend));
   std::mt19937 random(1);
   auto* pixels = static_cast<std::uint8_t*>(program->input(0, 0));
   auto* labels = static_cast<std::uint8_t*>(program->target(0, 0));
@@ -201,8 +200,8 @@ int main(int argc, char** argv) {
   std::vector<std::string> names;
   for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
   app.add_option("--model", options.model, "mnist_cnn, mlp or resnet20")
-      ->check(CLI::Validator(
-          [names](const std::string& name) { return check_choice(name, names); }, "NAME"));
+      ->check(CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
+                             "NAME"));
   app.add_option("--policy", options.policy, "dtype policy")
       ->check(CLI::Validator(check_policy, "POLICY"));
   app.add_option("--image", options.image, "height, width and channels")

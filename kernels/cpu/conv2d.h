@@ -110,7 +110,8 @@ void conv2d_backward_filter(const Conv2DProblem& problem, const void* x, const v
 // [n, ph, pw, co] of the pooled values (y_dtype) with the `index` conv2d_forward_pooled gave, and
 // skip the zeros: the result is that of the dense functions on the scattered gradient, up to the
 // order of the sums. A g of zero is skipped too, so clear g where the ReLU before the pooling was
-// off.
+// off. If x (for dw) or w (for dx) is not finite throughout, all of the result is NaN: see Note
+// [Skipped zeros and non-finite values] in conv2d/pooled_gradient.h.
 
 /// Whether the two functions below take this problem: stride 1, dilation 1, groups 1, images of up
 /// to 2^18 elements and windows that overlap little.

@@ -3,58 +3,36 @@
 #include <demi/ops/loss_scale.h>
 
 #include <atomic>
+#include <cstddef>
 
+#include "kernels/cpu/finite.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/cpu/tensor_chunks.h"
 
 namespace demi::cpu {
 namespace {
 
-/// Elements are compared as integers: without its sign bit, a number is not finite if it is at
-/// least the pattern of infinity.
-template <class Bits>
-bool finite(const void* data, std::int64_t first, std::int64_t count, Bits infinity) {
-  const Bits* bits = static_cast<const Bits*>(data) + first;
-  constexpr Bits kMagnitude = static_cast<Bits>(~Bits{0}) >> 1;
-  Bits largest = 0;
-  for (std::int64_t i = 0; i < count; ++i) {
-    largest = std::max(largest, static_cast<Bits>(bits[i] & kMagnitude));
-  }
-  return largest < infinity;
-}
-
-bool chunk_is_finite(const void* data, DType dtype, const TensorChunk& chunk) {
-  switch (dtype) {
-    case DType::kFloat16:
-      return finite<std::uint16_t>(data, chunk.first, chunk.count, 0x7c00);
-    case DType::kBFloat16:
-      return finite<std::uint16_t>(data, chunk.first, chunk.count, 0x7f80);
-    case DType::kFloat64:
-      return finite<std::uint64_t>(data, chunk.first, chunk.count, 0x7ff0000000000000);
-    default:
-      return finite<std::uint32_t>(data, chunk.first, chunk.count, 0x7f800000);
-  }
-}
-
 std::unique_ptr<Kernel> all_finite_factory(const KernelRequest& request, ThreadPool& pool,
                                            std::string&) {
   constexpr std::int64_t kGrain = 65536;
   std::vector<DType> dtypes;
   for (const TensorType& input : request.inputs) dtypes.push_back(input.dtype);
-  return make_kernel("bits", 0,
-                     [dtypes = std::move(dtypes), chunks = chunks_of(request.inputs, kGrain),
-                      &pool](const KernelArguments& arguments) {
-                       std::atomic<bool> all{true};
-                       pool.parallel_for(
-                           static_cast<std::int64_t>(chunks.size()), [&](std::int64_t i, int) {
-                             const TensorChunk& chunk = chunks[static_cast<std::size_t>(i)];
-                             const void* data = arguments.inputs[chunk.tensor];
-                             if (!chunk_is_finite(data, dtypes[chunk.tensor], chunk)) {
-                               all.store(false, std::memory_order_relaxed);
-                             }
-                           });
-                       *arguments.output<bool>(0) = all.load();
-                     });
+  return make_kernel(
+      "bits", 0,
+      [dtypes = std::move(dtypes), chunks = chunks_of(request.inputs, kGrain),
+       &pool](const KernelArguments& arguments) {
+        std::atomic<bool> all{true};
+        pool.parallel_for(static_cast<std::int64_t>(chunks.size()), [&](std::int64_t i, int) {
+          const TensorChunk& chunk = chunks[static_cast<std::size_t>(i)];
+          const DType dtype = dtypes[chunk.tensor];
+          const auto* data = static_cast<const std::byte*>(arguments.inputs[chunk.tensor]) +
+                             chunk.first * static_cast<std::int64_t>(size_of(dtype));
+          if (!all_finite(data, dtype, chunk.count)) {
+            all.store(false, std::memory_order_relaxed);
+          }
+        });
+        *arguments.output<bool>(0) = all.load();
+      });
 }
 
 std::unique_ptr<Kernel> loss_scale_update_factory(const KernelRequest& request, ThreadPool&,

@@ -5,9 +5,11 @@
 //          of the four candidates of a 2 × 2 window with a shuffle.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/conv2d/check.h"
 #include "kernels/cpu/conv2d/pooled_gradient.h"
+#include "kernels/cpu/finite.h"
 #include "kernels/cpu/workspace.h"
 
 namespace demi::cpu {
@@ -106,6 +108,9 @@ class FilterGradient {
     return piece<std::byte>(
         workspace_, plan_.thread_offset + plan_.thread_bytes * static_cast<std::size_t>(thread));
   }
+  [[nodiscard]] const std::byte* x_of(std::int64_t image) const {
+    return x_ + image * p_.h * p_.w * p_.ci * static_cast<std::int64_t>(size_of(p_.x_dtype));
+  }
   void run_chunk(std::int64_t chunk, int thread) const;
   const E* place_x(std::int64_t image, E* box) const;
   void add_by_lists(const E* x, const E* g, const std::uint8_t* index, void* own, E* sums) const;
@@ -132,7 +137,9 @@ void FilterGradient<E>::run_chunk(std::int64_t chunk, int thread) const {
   E* sums = sums_ + chunk * plan_.sums_size;
   std::memset(sums, 0, static_cast<std::size_t>(plan_.sums_size) * sizeof(E));
   const std::int64_t end = std::min(p_.n, (chunk + 1) * plan_.chunk_images);
+  bool finite = true;
   for (std::int64_t image = chunk * plan_.chunk_images; image < end; ++image) {
+    finite = finite && all_finite(x_of(image), p_.x_dtype, p_.h * p_.w * p_.ci);
     const E* x = place_x(image, piece<E>(pieces, plan_.box_piece));
     const E* g = place_gradient(geometry_, g_, image, piece<E>(pieces, plan_.g_piece));
     const std::uint8_t* index = index_ + image * geometry_.windows * p_.co;
@@ -142,14 +149,14 @@ void FilterGradient<E>::run_chunk(std::int64_t chunk, int thread) const {
       add_by_lists(x, g, index, pieces, sums);
     }
   }
+  // Note [Skipped zeros and non-finite values]
+  if (!finite) std::fill_n(sums, plan_.sums_size, std::numeric_limits<E>::quiet_NaN());
 }
 
 template <class E>
 const E* FilterGradient<E>::place_x(std::int64_t image, E* box) const {
-  const std::int64_t elements = p_.h * p_.w * p_.ci;
-  const std::byte* source = x_ + image * elements * static_cast<std::int64_t>(size_of(p_.x_dtype));
-  if (plan_.in_place) return reinterpret_cast<const E*>(source);
-  copy_box(kernels_, geometry_.box, source, p_.x_dtype, -p_.pad_top, box);
+  if (plan_.in_place) return reinterpret_cast<const E*>(x_of(image));
+  copy_box(kernels_, geometry_.box, x_of(image), p_.x_dtype, -p_.pad_top, box);
   return box;
 }
 

@@ -3,9 +3,11 @@
 // place add to the same pixels, whose sums then stay in registers.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "kernels/cpu/conv2d/check.h"
 #include "kernels/cpu/conv2d/pooled_gradient.h"
+#include "kernels/cpu/finite.h"
 #include "kernels/cpu/workspace.h"
 
 namespace demi::cpu {
@@ -17,9 +19,12 @@ constexpr std::int64_t kPackedFilters = 16;
 template <class E>
 struct Plan {
   Plan(const Conv2DProblem& problem, const PoolWindow& window, int threads)
-      : geometry(problem, window), in_place(geometry.box_in_place()) {
+      : geometry(problem, window),
+        in_place(geometry.box_in_place()),
+        filter_blocks((problem.co + kPackedFilters - 1) / kPackedFilters) {
     WorkspaceLayout shared;
     filter_offset = shared.reserve<E>(problem.kh * problem.co * geometry.padded_length);
+    finite_offset = shared.reserve<bool>(problem.kh * filter_blocks);
     thread_offset = shared.bytes();
     WorkspaceLayout own;
     const std::int64_t lists = geometry.windows * geometry.places();
@@ -33,7 +38,9 @@ struct Plan {
 
   PooledGeometry<E> geometry;
   bool in_place;
+  std::int64_t filter_blocks;
   std::size_t filter_offset;  ///< [kh, co, padded row of the filter]
+  std::size_t finite_offset;  ///< [kh, filter_blocks], whether that part of the filter is
   std::size_t thread_offset;
   std::size_t thread_bytes;
   std::size_t box_piece;
@@ -56,18 +63,21 @@ class InputGradient {
         index_(index),
         dx_(static_cast<std::byte*>(dx)),
         workspace_(workspace),
-        filter_(piece<E>(workspace, plan.filter_offset)) {}
+        filter_(piece<E>(workspace, plan.filter_offset)),
+        finite_(piece<bool>(workspace, plan.finite_offset)) {}
 
   void run(ThreadPool& pool) {
-    const std::int64_t blocks = (p_.co + kPackedFilters - 1) / kPackedFilters;
-    pool.parallel_for(p_.kh * blocks, [&](std::int64_t chunk, int) {
-      pack_filters(chunk / blocks, chunk % blocks * kPackedFilters);
+    const std::int64_t parts = p_.kh * plan_.filter_blocks;
+    pool.parallel_for(parts, [&](std::int64_t part, int) {
+      finite_[part] =
+          pack_filters(part / plan_.filter_blocks, part % plan_.filter_blocks * kPackedFilters);
     });
+    filter_is_finite_ = std::all_of(finite_, finite_ + parts, [](bool finite) { return finite; });
     pool.parallel_for(p_.n, [&](std::int64_t image, int thread) { run_image(image, thread); });
   }
 
  private:
-  void pack_filters(std::int64_t row, std::int64_t first) const;
+  bool pack_filters(std::int64_t row, std::int64_t first) const;
   void run_image(std::int64_t image, int thread) const;
   std::int64_t make_lists(const E* g, const std::uint8_t* index, Entry<E>* entries,
                           EntryList* lists) const;
@@ -82,20 +92,26 @@ class InputGradient {
   std::byte* dx_;
   void* workspace_;
   E* filter_;
+  bool* finite_;
+  bool filter_is_finite_ = true;
 };
 
-/// Turns one row of the kernel, [kw · ci, co], round for some of its filters.
+/// Turns one row of the kernel, [kw · ci, co], round for some of its filters. Returns whether they
+/// are finite.
 template <class E>
-void InputGradient<E>::pack_filters(std::int64_t row, std::int64_t first) const {
+bool InputGradient<E>::pack_filters(std::int64_t row, std::int64_t first) const {
   const std::int64_t element = row * geometry_.row_length * p_.co + first;
+  const std::int64_t filters = std::min(kPackedFilters, p_.co - first);
+  E* out = filter_ + (row * p_.co + first) * geometry_.padded_length;
   geometry_.kernels.pack_transposed(
       {.source = {w_ + element * static_cast<std::int64_t>(size_of(p_.w_dtype)),
                   storage_of(p_.w_dtype)},
        .source_stride = p_.co,
-       .rows = std::min(kPackedFilters, p_.co - first),
+       .rows = filters,
        .columns = geometry_.row_length,
-       .out = filter_ + (row * p_.co + first) * geometry_.padded_length,
+       .out = out,
        .width = geometry_.padded_length});
+  return all_finite(out, dtype_of<E>, filters * geometry_.padded_length);
 }
 
 template <class E>
@@ -104,14 +120,19 @@ void InputGradient<E>::run_image(std::int64_t image, int thread) const {
       workspace_, plan_.thread_offset + plan_.thread_bytes * static_cast<std::size_t>(thread));
   auto* entries = piece<Entry<E>>(own, plan_.entries_piece);
   auto* lists = piece<EntryList>(own, plan_.lists_piece);
-  const E* g = place_gradient(geometry_, g_, image, piece<E>(own, plan_.g_piece));
-  const std::int64_t list_count =
-      make_lists(g, index_ + image * geometry_.windows * p_.co, entries, lists);
-
   const std::int64_t image_elements = p_.h * p_.w * p_.ci;
   E* box = plan_.in_place ? reinterpret_cast<E*>(dx_) + image * image_elements
                           : piece<E>(own, plan_.box_piece);
   const std::int64_t box_elements = plan_.in_place ? image_elements : geometry_.box_elements();
+  if (!filter_is_finite_) {
+    // Note [Skipped zeros and non-finite values]
+    std::fill_n(box, box_elements, std::numeric_limits<E>::quiet_NaN());
+    if (!plan_.in_place) store_box(box, image);
+    return;
+  }
+  const E* g = place_gradient(geometry_, g_, image, piece<E>(own, plan_.g_piece));
+  const std::int64_t list_count =
+      make_lists(g, index_ + image * geometry_.windows * p_.co, entries, lists);
   std::memset(box, 0, static_cast<std::size_t>(box_elements) * sizeof(E));
   // One row of the kernel after the other: its share of the filters stays in the cache.
   for (std::int64_t row = 0; row < p_.kh; ++row) {

@@ -3,6 +3,16 @@
 // The gradient of the convolution's output is zero but at one pixel per window and channel. With
 // stride 1 that pixel (i, j) is also where its filter window starts in the padded input, so a box
 // of the padded input and one element offset per nonzero say it all.
+//
+// Note [Skipped zeros and non-finite values]
+// A dense sum would meet 0 · inf = NaN where a zero of the gradient stands against an x or w that
+// is not finite; skipping the zero would hide it. And nothing else need show it: an x of inf can
+// give -inf in the forward pass, which ReLU or a larger neighbour in its window turns into a
+// number, so the loss is finite. The check of the gradients is then the only one left to find it,
+// hence these kernels look at x (for dw) or w (for dx) themselves, once, and if anything is not
+// finite their whole result is NaN. (The dense result has its NaNs at the taps and channels that
+// meet the value; a step is skipped for either.) The gradient itself is looked at element by
+// element: a NaN is not zero.
 #pragma once
 
 #include <cstdint>

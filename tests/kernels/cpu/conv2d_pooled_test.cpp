@@ -186,6 +186,28 @@ TEST(Conv2DPooled, InfinityStaysAtItsOwnPixels) {
   }
 }
 
+/// Where a skipped zero meets a value that is not finite, the dense sum is NaN.
+TEST(Conv2DPooled, GradientsShowNonFiniteOperandsThatOnlyZerosMeet) {
+  const double values[] = {HUGE_VAL, -HUGE_VAL, std::numeric_limits<double>::quiet_NaN()};
+  for (DType dtype : {float32, float16, bfloat16, float64}) {
+    for_each_supported([&](Conv2DProblem p, const PoolWindow& window) {
+      if (p.n == 0) return;
+      p.x_dtype = p.w_dtype = p.y_dtype = dtype;
+      PooledGradient dy(p, window);
+      for (std::int64_t i = 0; i < dy.g.count(); ++i) dy.g.set(i, 0);
+      for (const double value : values) {
+        Tensors t(p);
+        t.x.set(x_count(p) - 1, value);
+        t.w.set(w_count(p) / 2, value);
+        const Buffer dw = backward_filter_pooled(p, window, t, dy);
+        for (std::int64_t i = 0; i < dw.count(); ++i) ASSERT_TRUE(std::isnan(dw[i])) << i;
+        const Buffer dx = backward_input_pooled(p, window, t, dy);
+        for (std::int64_t i = 0; i < dx.count(); ++i) ASSERT_TRUE(std::isnan(dx[i])) << i;
+      }
+    });
+  }
+}
+
 TEST(Conv2DPooled, GradientsRefuseStridesDilationAndGroups) {
   const Conv2DProblem p{.n = 1, .h = 9, .w = 9, .ci = 2, .kh = 2, .kw = 2, .co = 2};
   const PoolWindow window;
