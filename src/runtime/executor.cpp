@@ -10,8 +10,9 @@
 namespace demi::runtime {
 namespace {
 
-/// The first non-finite element: 0 none, 1 infinite, 2 NaN.
+/// What is in `tensor`: 0 finite or integers, 1 infinities, 2 a NaN.
 int non_finite_kind(const Tensor& tensor) {
+  if (!is_floating(tensor.dtype())) return 0;
   const Tensor wide = tensor.to(DType::kFloat32);
   int kind = 0;
   for (const float value : wide.data<float>()) {
@@ -152,6 +153,20 @@ Tensor Executor::output(std::size_t index) const {
   return value;
 }
 
+NonFinite Executor::non_finite_at(const plan::Step& step, bool is_nan) const {
+  using Kind = plan::Location::Kind;
+  const ir::Node& node = plan_->graph->node(step.node);
+  NonFinite found{
+      .layer = node.scope.layer, .op = node.op->name, .phase = node.scope.phase, .is_nan = is_nan};
+  for (const plan::Location& input : step.inputs) {
+    if (input.kind == Kind::kFeed) found.input = plan_->feeds[input.where].name;
+    if (input.kind != Kind::kVariable) continue;
+    const VariableState& variable = *plan_->variables[input.where];
+    if (non_finite_kind(variable.read()) != 0) found.variable = variable.name;
+  }
+  return found;
+}
+
 std::optional<NonFinite> Executor::first_non_finite(int set) {
   bind();
   Backend& backend = arena_->backend();
@@ -165,11 +180,10 @@ std::optional<NonFinite> Executor::first_non_finite(int set) {
     backend.synchronize();
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       const TensorType& type = plan_->graph->type(node.outputs[i]);
-      if (!is_floating(type.dtype)) continue;
       Tensor value(type.shape, type.dtype);
       arena_->memory()->read(value.raw(), step.outputs[i].where, value.bytes());
       const int kind = non_finite_kind(value);
-      if (kind != 0) return NonFinite{node.scope.layer, node.op->name, node.scope.phase, kind == 2};
+      if (kind != 0) return non_finite_at(step, kind == 2);
     }
   }
   return std::nullopt;

@@ -37,12 +37,14 @@ class Arena {
   std::unique_ptr<StateBlock> state_;
 };
 
-/// What the search for a non-finite value found.
+/// What the search for a non-finite value found: the first op that gives one.
 struct NonFinite {
-  std::string layer;
-  std::string op;
-  ir::Phase phase;
-  bool is_nan;  ///< else infinite
+  std::string layer{};
+  std::string op{};
+  ir::Phase phase = ir::Phase::kForward;
+  std::string input{};     ///< of the model that the op reads, "" if it reads none
+  std::string variable{};  ///< non-finite variable that the op reads, "" if it reads none
+  bool is_nan = false;     ///< else infinite
 };
 
 /// Moves the plan's variables to the backend when made. Runs of executors that share an arena
@@ -79,6 +81,7 @@ class Executor {
   [[nodiscard]] void* address(const plan::Location& location, int set) const;
   [[nodiscard]] Launch launch(const plan::Step& step, int set) const;
   void bind();
+  [[nodiscard]] NonFinite non_finite_at(const plan::Step& step, bool is_nan) const;
 
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Arena> arena_;

@@ -10,10 +10,17 @@
 namespace demi::internal {
 namespace {
 
+std::string place_of(const runtime::NonFinite& found) {
+  if (!found.layer.empty()) return "layer '" + found.layer + "'";
+  return found.input.empty() ? "the loss" : "input '" + found.input + "'";
+}
+
 std::string describe(const runtime::NonFinite& found) {
-  return fmt::format("{} first arises in {} ({}, {} pass).", found.is_nan ? "NaN" : "An infinity",
-                     found.layer.empty() ? "the loss" : "layer '" + found.layer + "'", found.op,
-                     ir::to_string(found.phase));
+  const std::string reads = found.variable.empty()
+                                ? ""
+                                : ", which reads the non-finite variable '" + found.variable + "'";
+  return fmt::format("{} first arises in {} ({}, {} pass{}).", found.is_nan ? "NaN" : "An infinity",
+                     place_of(found), found.op, ir::to_string(found.phase), reads);
 }
 
 }  // namespace

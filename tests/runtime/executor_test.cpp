@@ -1,5 +1,7 @@
 #include "src/runtime/executor.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,6 +96,29 @@ TEST(Executor, FindsWhereTheFirstNonFiniteValueArises) {
   EXPECT_EQ(found->layer, "narrow");
   EXPECT_EQ(found->op, "cast");
   EXPECT_EQ(found->phase, ir::Phase::kForward);
+  EXPECT_FALSE(found->is_nan);
+  EXPECT_EQ(found->input, "");
+  EXPECT_EQ(found->variable, "");
+}
+
+TEST(Executor, NamesInputsAndNonFiniteVariablesBesideTheOp) {
+  Net net;
+  const Variable w(make_variable_state("w", vector({1, 2}), VariableRole::kWeight));
+  net.graph->add_output("y", ops::multiply(net.input("x", {2}), w).value());
+  const auto executor = net.executor();
+  executor->set_feed(0, vector({1, std::numeric_limits<float>::quiet_NaN()}));
+  std::optional<NonFinite> found = executor->first_non_finite();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->input, "x");
+  EXPECT_EQ(found->variable, "");
+  EXPECT_TRUE(found->is_nan);
+
+  executor->set_feed(0, vector({1, 2}));
+  EXPECT_FALSE(executor->first_non_finite().has_value());
+  w.assign(vector({1, std::numeric_limits<float>::infinity()}));
+  found = executor->first_non_finite();
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->variable, "w");
   EXPECT_FALSE(found->is_nan);
 }
 

@@ -142,6 +142,24 @@ TEST(LossScaling, StopsAtTheFloorBeforeItGivesUp) {
   expect_same_weights(model.get_weights(), before);
 }
 
+TEST(LossScaling, NamesTheInputThatDoesNotFitFloat16) {
+  set_global_policy("mixed_float16");
+  reset_layer_names();
+  const SymbolicTensor halves = Input({2}, {.name = "halves", .dtype = float16});
+  Model model(halves, Dense({.units = 3, .activation = "softmax"})(halves));
+  set_global_policy("float32");
+  model.compile({.optimizer = LossScaleOptimizer(Adam(), {.max_consecutive_skips = 3}),
+                 .loss = "sparse_categorical_crossentropy"});
+  const std::vector<Tensor> before = model.get_weights();
+  const Dataset data(Tensor::full({4, 2}, 1e5, float32), Tensor({4}, int32));
+  const std::string message =
+      message_of<TrainingDiverged>([&] { (void)model.fit(data, {.epochs = 4, .verbose = 0}); });
+  EXPECT_NE(message.find("An infinity first arises in input 'halves' (cast, forward pass)."),
+            std::string::npos)
+      << message;
+  expect_same_weights(model.get_weights(), before);
+}
+
 TEST(LossScaling, CountsTheShareOfSkippedSteps) {
   Model model = compiled("mixed_float16");
   const Dataset bad(Tensor::full({4, 2}, 3e38, float32), Tensor({4}, int32));
