@@ -33,12 +33,25 @@ std::string suggestion(const std::string& name, const std::vector<std::string>& 
   return best.empty() ? "" : " Did you mean '" + best + "'?";
 }
 
-std::vector<std::string> option_names(const CLI::App& app) {
+/// What `app` itself takes: options and subcommands.
+std::vector<std::string> known_names(const CLI::App& app) {
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options()) {
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
   }
+  for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return names;
+}
+
+/// Throws std::invalid_argument, with a suggestion, if `app` or the subcommand that was given was
+/// left with arguments it does not know.
+void refuse_unknown(const CLI::App& app) {
+  for (const CLI::App* command : app.get_subcommands()) refuse_unknown(*command);
+  if (app.remaining_size() == 0) return;
+  const std::string first = app.remaining().front();
+  const std::string name = first.substr(0, first.find('='));
+  throw std::invalid_argument("unknown argument '" + first + "'." +
+                              suggestion(name, known_names(app)));
 }
 
 /// What CLI11 says, on one line.
@@ -51,12 +64,15 @@ std::string describe(const CLI::ParseError& error) {
 /// Parses; for arguments that are not known, throws std::invalid_argument with a suggestion.
 void parse(CLI::App& app, int argc, const char* const* argv) {
   app.allow_extras();
-  app.parse(argc, argv);
-  if (app.remaining_size() == 0) return;
-  const std::string first = app.remaining().front();
-  const std::string name = first.substr(0, first.find('='));
-  throw std::invalid_argument("unknown argument '" + first + "'." +
-                              suggestion(name, option_names(app)));
+  for (CLI::App* command : app.get_subcommands({})) command->allow_extras();
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::RequiredError&) {
+    // What is missing is probably what was misspelled.
+    refuse_unknown(app);
+    throw;
+  }
+  refuse_unknown(app);
 }
 
 }  // namespace
