@@ -1,6 +1,7 @@
 // OpDef: everything that is true of one op on every device.
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -46,6 +47,14 @@ struct Overwrite {
   int output;
 };
 
+/// Output 0 is zero but where the elements of input `values` stand, element i at the place in
+/// window i that element i of input `places` names; windows as of the node's Pool2DAttributes. What
+/// falls on the same place adds up. See Note [Structural zeros] in ir/structural_zeros.h.
+struct Scatter {
+  int values;
+  int places;
+};
+
 enum class StoreRule {
   kInferred,      ///< only as infer says
   kAccumulation,  ///< also as the accumulation dtype: float32 results of float16 operands
@@ -77,6 +86,13 @@ struct OpDef {
   /// Output 0 may be written into the buffer of one of these inputs when that dies here and has as
   /// many elements of the same size: the kernels read element i before they write element i.
   std::vector<int> reusable_inputs = {};
+
+  /// Where the zeros of output 0 are, for nodes whose op knows that of any data; null: of none.
+  std::optional<Scatter> (*scatter)(const Node&) = nullptr;
+
+  /// Output 0 is input 0, its only input, times a constant, element by element and but for
+  /// rounding.
+  bool elementwise_linear = false;
 
   /// In which dtypes kernels can store output 0 at no cost. A following cast to one of them is
   /// folded into the op by the simplify pass.

@@ -71,7 +71,8 @@ void register_cast_ops(OpRegistry& registry) {
                 .infer = infer_cast,
                 .autocast = AutocastRule::kKeep,
                 .gradient = cast_gradient,
-                .reusable_inputs = {0}});
+                .reusable_inputs = {0},
+                .elementwise_linear = true});
   registry.add({.name = "rescale",
                 .infer = infer_rescale,
                 .autocast = AutocastRule::kLowPrecision,

@@ -7,6 +7,7 @@
 
 #include "src/core/check.h"
 #include "src/ir/emit.h"
+#include "src/ir/graph.h"
 #include "src/ir/op_registry.h"
 
 namespace demi::ops {
@@ -203,6 +204,12 @@ std::vector<TensorType> infer_max_pool2d_backward(const InferContext& context) {
   return {infer_image("max_pool2d_backward", dy, attributes)};
 }
 
+/// A gradient that a relu masks is not the scattered dy.
+std::optional<Scatter> max_pool2d_scatter(const Node& node) {
+  if (node.attributes.as<Pool2DAttributes>().relu) return std::nullopt;
+  return Scatter{.values = 0, .places = 1};
+}
+
 std::vector<TensorType> infer_average_pool2d(const InferContext& context) {
   return {
       infer_pooled("average_pool2d", context.inputs[0], context.attributes.as<Pool2DAttributes>())};
@@ -240,7 +247,8 @@ void register_pooling_ops(OpRegistry& registry) {
                 .gradient = max_pool2d_gradient});
   registry.add({.name = "max_pool2d_backward",
                 .infer = infer_max_pool2d_backward,
-                .autocast = AutocastRule::kKeep});
+                .autocast = AutocastRule::kKeep,
+                .scatter = max_pool2d_scatter});
   registry.add({.name = "average_pool2d",
                 .infer = infer_average_pool2d,
                 .autocast = AutocastRule::kKeep,

@@ -10,6 +10,7 @@
 #include <demi/ops/pooling.h>
 
 #include "src/ir/op_registry.h"
+#include "src/ir/structural_zeros.h"
 #include "src/passes/passes.h"
 
 namespace demi::passes {
@@ -29,9 +30,9 @@ class Fuse {
   void run() {
     using Pattern = bool (Fuse::*)(ir::NodeId);
     constexpr Pattern kPatterns[] = {
-        &Fuse::relu_backward_through_pool,    &Fuse::bias_into_product, &Fuse::relu_into_producer,
-        &Fuse::relu_backward_into_batch_norm, &Fuse::pool_into_conv,    &Fuse::relu_into_pool,
-        &Fuse::conv_backward_from_pool,       &Fuse::sum_before_pool,
+        &Fuse::relu_backward_through_pool,    &Fuse::bias_into_product,  &Fuse::relu_into_producer,
+        &Fuse::relu_backward_into_batch_norm, &Fuse::pool_into_conv,     &Fuse::relu_into_pool,
+        &Fuse::conv_backward_from_scattered,  &Fuse::sum_before_scatter,
     };
     for (bool changed = true; changed;) {
       changed = false;
@@ -237,21 +238,17 @@ class Fuse {
     return true;
   }
 
-  // Note [Structural zeros]
-  // The gradient of a max-pooling is zero but at one place of each window. What reads it can start
-  // from the pooled gradient and the index instead: the zeros are then neither stored nor
-  // multiplied.
-
-  /// conv2d_backward_*(…, max_pool2d_backward(d, index)) -> conv2d_backward_*_pooled(…, d, index).
-  bool conv_backward_from_pool(ir::NodeId id) {
+  /// conv2d_backward_*(…, scattered d) -> conv2d_backward_*_pooled(…, d, places): Note [Structural
+  /// zeros].
+  bool conv_backward_from_scattered(ir::NodeId id) {
     const ir::Node node = graph_.node(id);
     const bool by_filter = node.op->name == "conv2d_backward_filter";
     const bool by_input = node.op->name == "conv2d_backward_input";
     if (!capabilities_.conv2d_backward_pooled || !(by_filter || by_input)) return false;
-    const ir::Node* pool = producer_if(node.inputs[by_filter ? 1 : 0], "max_pool2d_backward");
-    if (pool == nullptr) return false;
+    const auto dy = ir::scattered(graph_, node.inputs[by_filter ? 1 : 0]);
+    if (!dy) return false;
     auto attributes = node.attributes.as<ops::Conv2DAttributes>();
-    const auto& window = pool->attributes.as<ops::Pool2DAttributes>();
+    const auto& window = dy->windows.as<ops::Pool2DAttributes>();
     constexpr std::array<std::int64_t, 2> kOne = {1, 1};
     if (attributes.strides != kOne || attributes.dilation_rate != kOne || attributes.groups != 1 ||
         window.padding != ops::Padding2D{}) {
@@ -261,19 +258,21 @@ class Fuse {
     attributes.pool = window;
     const ir::ValueId other = node.inputs[by_filter ? 0 : 1];
     const TensorType type = graph_.type(node.outputs[0]);
-    graph_.replace_node(id, op(node.op->name + "_pooled"),
-                        {other, pool->inputs[0], pool->inputs[1]}, attributes, node.outputs);
+    const ir::ValueId values = ir::gather_values(graph_, *dy, id);
+    graph_.replace_node(id, op(node.op->name + "_pooled"), {other, values, dy->places}, attributes,
+                        node.outputs);
     graph_.set_type(node.outputs[0], type);
     return true;
   }
 
-  /// A bias gradient, sum_to(max_pool2d_backward(d, index), [c]) -> sum_to(d, [c]).
-  bool sum_before_pool(ir::NodeId id) {
+  /// A bias gradient, sum_to(scattered d, [c]) -> sum_to(d, [c]).
+  bool sum_before_scatter(ir::NodeId id) {
     const ir::Node node = graph_.node(id);
     if (node.op->name != "sum_to" || graph_.type(node.outputs[0]).shape.rank() != 1) return false;
-    const ir::Node* pool = producer_if(node.inputs[0], "max_pool2d_backward");
-    if (pool == nullptr) return false;
-    graph_.node(id).inputs[0] = pool->inputs[0];
+    const auto summand = ir::scattered(graph_, node.inputs[0]);
+    if (!summand) return false;
+    const ir::ValueId values = ir::gather_values(graph_, *summand, id);
+    graph_.node(id).inputs[0] = values;
     return true;
   }
 

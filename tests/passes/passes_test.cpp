@@ -226,6 +226,43 @@ TEST(Fuse, KeepsOnlyPooledValueAndIndexForTheBackwardHalf) {
   expect_golden("passes/fuse_training.txt", to_string(*net.graph));
 }
 
+/// Gradients of a convolution whose result is pooled by a layer of another dtype.
+std::string gradients_of_conv_before_pool_of(DType pool_dtype, bool relu_in_pool) {
+  Net net(float16);
+  const SymbolicTensor x = net.input("x", {2, 8, 8, 3}, float16);
+  const SymbolicTensor w = net.input("w", {3, 3, 3, 8}, float16);
+  const SymbolicTensor dy = net.input("dy", {2, 3, 3, 8}, pool_dtype);
+  const SymbolicTensor index = net.input("index", {2, 3, 3, 8}, uint8);
+  ops::Pool2DAttributes pool{.relu = relu_in_pool, .image_size = {6, 6}};
+  std::vector<SymbolicTensor> inputs = {dy, index};
+  if (relu_in_pool) inputs.push_back(net.input("y", {2, 3, 3, 8}, pool_dtype));
+  const SymbolicTensor image = ir::emit("max_pool2d_backward", inputs, pool);
+  const SymbolicTensor d = ops::cast(image, float16);
+  const auto add_output = [&](const SymbolicTensor& value) {
+    net.graph->add_output("d", value.value());
+  };
+  add_output(ops::conv2d_backward_input(d, w, {.result_size = {8, 8}}));
+  add_output(ops::conv2d_backward_filter(x, d, {.result_size = {3, 3}}));
+  add_output(ops::sum_to(d, {8}));
+  fuse(*net.graph, kAllFusions);
+  verify(*net.graph);
+  return to_string(*net.graph);
+}
+
+TEST(Fuse, LeavesNoReaderForTheScatteredGradientBehindACast) {
+  const std::string text = gradients_of_conv_before_pool_of(float32, false);
+  EXPECT_THAT(text, ::testing::HasSubstr("conv2d_backward_input_pooled"));
+  EXPECT_THAT(text, ::testing::HasSubstr("conv2d_backward_filter_pooled"));
+  EXPECT_THAT(text, ::testing::HasSubstr(": float16[2, 3, 3, 8]"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("max_pool2d_backward")));
+}
+
+TEST(Fuse, TakesAGradientThatThePoolingMasksAsItIs) {
+  const std::string text = gradients_of_conv_before_pool_of(float16, true);
+  EXPECT_THAT(text, ::testing::HasSubstr("max_pool2d_backward"));
+  EXPECT_THAT(text, ::testing::Not(::testing::HasSubstr("_pooled")));
+}
+
 TEST(Fuse, DoesNotChangeResultsOrGradients) {
   using namespace demi::testing;
   for (const DType dtype : {float64, float32, float16, bfloat16}) {
