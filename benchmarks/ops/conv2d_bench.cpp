@@ -1,6 +1,7 @@
 // Convolutions: the two of mnist_cnn at batch 128 (forward also fused with the max-pooling that
-// follows), and two of residual networks. Gradients through a max-pooling count the operations of
-// the dense computation, so their share of the floor may pass 1: they skip zeros.
+// follows), some of residual networks and of networks with many channels, 1 × 1 ones, odd ones.
+// Gradients through a max-pooling count the operations of the dense computation, so their share of
+// the floor may pass 1: they skip zeros.
 #include <benchmark/benchmark.h>
 
 #include <cstring>
@@ -100,42 +101,42 @@ void backward_filter_pooled(benchmark::State& state, const Conv2DProblem& p) {
 struct Named {
   const char* name;
   Conv2DProblem problem;
-  bool pooled;
+  bool pooled = false;
 };
+
+/// A square image and kernel, padded so that stride 1 keeps the extents.
+Conv2DProblem same(std::int64_t n, std::int64_t size, std::int64_t ci, std::int64_t kernel,
+                   std::int64_t co, std::int64_t stride = 1) {
+  const std::int64_t pad = kernel - 1;
+  return {.n = n,
+          .h = size,
+          .w = size,
+          .ci = ci,
+          .kh = kernel,
+          .kw = kernel,
+          .co = co,
+          .stride_h = stride,
+          .stride_w = stride,
+          .pad_top = pad / 2,
+          .pad_bottom = pad - pad / 2,
+          .pad_left = pad / 2,
+          .pad_right = pad - pad / 2};
+}
 
 int register_all() {
   using cpu::Activation;
   const Named problems[] = {
       {"mnist1", {.n = 128, .h = 28, .w = 28, .ci = 1, .kh = 3, .kw = 3, .co = 32}, true},
       {"mnist2", {.n = 128, .h = 13, .w = 13, .ci = 32, .kh = 3, .kw = 3, .co = 64}, true},
-      {"res16",
-       {.n = 64,
-        .h = 32,
-        .w = 32,
-        .ci = 16,
-        .kh = 3,
-        .kw = 3,
-        .co = 16,
-        .pad_top = 1,
-        .pad_bottom = 1,
-        .pad_left = 1,
-        .pad_right = 1},
-       false},
-      {"res64s2",
-       {.n = 64,
-        .h = 16,
-        .w = 16,
-        .ci = 32,
-        .kh = 3,
-        .kw = 3,
-        .co = 64,
-        .stride_h = 2,
-        .stride_w = 2,
-        .pad_top = 0,
-        .pad_bottom = 1,
-        .pad_left = 0,
-        .pad_right = 1},
-       false}};
+      {"first", same(64, 32, 3, 3, 16)},
+      {"res16", same(64, 32, 16, 3, 16)},
+      {"res64s2", same(64, 16, 32, 3, 64, 2)},
+      {"vgg64", same(4, 56, 64, 3, 64)},
+      {"vgg128", same(8, 28, 128, 3, 128)},
+      {"vgg256", same(8, 14, 256, 3, 256)},
+      {"odd35", same(16, 15, 35, 3, 35)},
+      {"one64", same(16, 28, 64, 1, 256)},
+      {"one256", same(16, 28, 256, 1, 64)}};
   for (const Named& named : problems) {
     for (DType dtype : {float32, float16}) {
       Conv2DProblem p = named.problem;

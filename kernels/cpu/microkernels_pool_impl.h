@@ -33,6 +33,54 @@ DEMI_INLINE void with_type(void* data, Storage storage, const F& f) {
 template <class E>
 using Places = decltype(Vec<E>{} > Vec<E>{});
 
+/// The low bytes of each lane.
+template <class E>
+DEMI_INLINE void store_bytes(Places<E> places, std::uint8_t* out, std::int64_t count) {
+  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<E>)));
+  Bytes bytes;
+#if DEMI_CPU_VECTOR_BYTES == 64 && defined(__AVX512F__)
+  if constexpr (sizeof(E) == sizeof(float)) {
+    const __m128i narrow = _mm512_maskz_cvtepi32_epi8(0xffff, reinterpret_cast<__m512i>(places));
+    __builtin_memcpy(&bytes, &narrow, sizeof(bytes));
+  } else {
+    bytes = __builtin_convertvector(places, Bytes);
+  }
+#elif DEMI_CPU_VECTOR_BYTES == 32 && defined(__AVX2__)
+  // GCC 12 would convert lane by lane.
+  if constexpr (sizeof(E) == sizeof(float)) {
+    const auto wide = reinterpret_cast<__m256i>(places);
+    const __m128i words =
+        _mm_packs_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+    const __m128i narrow = _mm_packus_epi16(words, words);
+    __builtin_memcpy(&bytes, &narrow, sizeof(bytes));
+  } else {
+    bytes = __builtin_convertvector(places, Bytes);
+  }
+#else
+  bytes = __builtin_convertvector(places, Bytes);
+#endif
+  if (count >= kLanes<E>) {
+    __builtin_memcpy(out, &bytes, sizeof(bytes));
+  } else {
+    __builtin_memcpy(out, &bytes, static_cast<std::size_t>(count));
+  }
+}
+
+template <class E>
+DEMI_INLINE bool any_nan(Vec<E> v) {
+#if DEMI_CPU_VECTOR_BYTES == 64 && defined(__AVX512F__)
+  if constexpr (sizeof(E) == sizeof(float)) return _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q) != 0;
+#elif DEMI_CPU_VECTOR_BYTES == 32 && defined(__AVX2__)
+  if constexpr (sizeof(E) == sizeof(float)) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)) != 0;
+  }
+#endif
+  const Places<E> unordered = v != v;
+  bool any = false;
+  for (int i = 0; i < kLanes<E>; ++i) any = any || unordered[i] != 0;
+  return any;
+}
+
 /// Takes `value` at place `current` if it is more than `best`, or the first NaN.
 template <class E>
 DEMI_INLINE void take_larger(Vec<E>& best, Places<E>& place, Vec<E> value, Places<E> current) {
@@ -44,14 +92,42 @@ DEMI_INLINE void take_larger(Vec<E>& best, Places<E>& place, Vec<E> value, Place
 template <class E, class T>
 DEMI_INLINE void store_pooled(Vec<E> best, Places<E> place, T* y, std::uint8_t* index,
                               std::int64_t count) {
-  typedef std::uint8_t Bytes __attribute__((vector_size(kLanes<E>)));
-  const Bytes bytes = __builtin_convertvector(place, Bytes);
   if (count >= kLanes<E>) {
     store_as<E>(y, best);
-    __builtin_memcpy(index, &bytes, sizeof(bytes));
   } else {
     store_some<E>(y, best, count);
-    __builtin_memcpy(index, &bytes, static_cast<std::size_t>(count));
+  }
+  store_bytes<E>(place, index, count);
+}
+
+/// The first largest of four, after relu if asked, and its place.
+template <class E>
+DEMI_INLINE void pool_four(Vec<E> a, Vec<E> b, Vec<E> c, Vec<E> d, bool apply_relu, Vec<E>& best,
+                           Places<E>& place) {
+  // A sum is NaN if a summand is; that infinities of both signs take this way too does no harm.
+  if (__builtin_expect(any_nan<E>((a + b) + (c + d)), 0)) {
+    const Vec<E> values[4] = {a, b, c, d};
+    place = Places<E>{};
+    Places<E> current = {};
+    best = apply_relu ? relu<E>(a) : a;
+    for (int i = 1; i < 4; ++i) {
+      current = current + 1;
+      take_larger<E>(best, place, apply_relu ? relu<E>(values[i]) : values[i], current);
+    }
+    return;
+  }
+  const Places<E> right = b > a;
+  const Places<E> right_below = d > c;
+  const Vec<E> above = b > a ? b : a;
+  const Vec<E> below = d > c ? d : c;
+  const Places<E> is_below = below > above;
+  best = below > above ? below : above;
+  place = (is_below & 2) - (is_below ? right_below : right);
+  if (apply_relu) {
+    // All at most zero: all equal, so the first.
+    const Places<E> positive = best > Vec<E>{};
+    best = positive ? best : Vec<E>{};
+    place = place & positive;
   }
 }
 
@@ -72,8 +148,21 @@ DEMI_INLINE void pool_window(const PoolJob<E>& job, const E* values, T* y, std::
   store_pooled<E>(best, place, y, index, count);
 }
 
+/// The same of a window of 2 × 2.
+template <class E, class T>
+DEMI_INLINE void pool_square(const PoolJob<E>& job, const E* values, T* y, std::uint8_t* index,
+                             std::int64_t count) {
+  const E* below = values + job.row_stride;
+  Vec<E> best;
+  Places<E> place;
+  pool_four<E>(load<E>(values), load<E>(values + job.width), load<E>(below),
+               load<E>(below + job.width), false, best, place);
+  store_pooled<E>(best, place, y, index, count);
+}
+
 template <class E>
 void pool(const PoolJob<E>& job) {
+  const bool square = job.size_h == 2 && job.size_w == 2;
   with_type<E>(job.y, job.y_storage, [&](auto* y) {
     std::uint8_t* index = job.index;
     for (std::int64_t i = 0; i < job.out_rows; ++i) {
@@ -81,7 +170,11 @@ void pool(const PoolJob<E>& job) {
       for (std::int64_t j = 0; j < job.out_columns; ++j) {
         const E* values = row + j * job.stride_w * job.width;
         for (std::int64_t c = 0; c < job.channels; c += kLanes<E>) {
-          pool_window<E>(job, values + c, y + c, index + c, job.channels - c);
+          if (square) {
+            pool_square<E>(job, values + c, y + c, index + c, job.channels - c);
+          } else {
+            pool_window<E>(job, values + c, y + c, index + c, job.channels - c);
+          }
         }
         y += job.y_stride;
         index += job.y_stride;
@@ -120,14 +213,9 @@ DEMI_INLINE void run_typed_windows(const WindowsJob<E>& job, T* y) {
     }
     DEMI_UNROLL
     for (int v = 0; v < kVectors; ++v) {
-      Places<E> place = {};
-      Places<E> current = {};
-      Vec<E> best = job.relu ? relu<E>(sums[0][v]) : sums[0][v];
-      DEMI_UNROLL
-      for (int i = 1; i < 4; ++i) {
-        current = current + 1;
-        take_larger<E>(best, place, job.relu ? relu<E>(sums[i][v]) : sums[i][v], current);
-      }
+      Vec<E> best;
+      Places<E> place;
+      pool_four<E>(sums[0][v], sums[1][v], sums[2][v], sums[3][v], job.relu, best, place);
       const std::int64_t c = v * kLanes<E>;
       if (job.columns > c) store_pooled<E>(best, place, y + c, index + c, job.columns - c);
     }

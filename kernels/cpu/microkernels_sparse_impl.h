@@ -41,7 +41,7 @@ void sum_lists(const ListsJob<E>& job) {
 
 /// Lane by lane the element of `table` [4] that `index` names.
 template <class E>
-DEMI_INLINE Vec<E> select_four(const E* table, const std::uint8_t (&index)[kLanes<E>]) {
+DEMI_INLINE Vec<E> select_four(const E* table, const std::uint8_t* index) {
   Vec<E> v;
   for (int i = 0; i < kLanes<E>; ++i) v[i] = table[index[i]];
   return v;
@@ -50,7 +50,17 @@ DEMI_INLINE Vec<E> select_four(const E* table, const std::uint8_t (&index)[kLane
 #if (DEMI_CPU_VECTOR_BYTES == 64 && defined(__AVX512F__)) || \
     (DEMI_CPU_VECTOR_BYTES == 32 && defined(__AVX2__))
 #define DEMI_CPU_SELECTS_IN_REGISTERS
-typedef std::uint8_t PlaceBytes __attribute__((vector_size(kLanes<float>)));
+
+/// A byte per lane, widened. GCC 12 would convert lane by lane.
+DEMI_INLINE Mask widen_bytes(const std::uint8_t* bytes) {
+#if DEMI_CPU_VECTOR_BYTES == 64
+  return reinterpret_cast<Mask>(
+      _mm512_maskz_cvtepu8_epi32(0xffff, _mm_loadu_si128(reinterpret_cast<const __m128i*>(bytes))));
+#else
+  return reinterpret_cast<Mask>(
+      _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(bytes))));
+#endif
+}
 
 /// The same with the indices in a vector: a shuffle within 16 bytes.
 DEMI_INLINE Vec<float> select_four(const float* table, Mask index) {
@@ -74,20 +84,19 @@ DEMI_INLINE void select_block(const SelectJob<E>& job, const E* tables, std::int
   for (int t = 0; t < kSelectTaps; ++t) sums[t] = load<E>(out + t * job.sums_stride);
   for (std::int64_t w = 0; w < job.windows; ++w, tables += job.taps * 4) {
     const std::int64_t at = w * job.channels + channel;
-    std::uint8_t index[kLanes<E>] = {};
+    std::uint8_t few[kLanes<E>] = {};
+    const std::uint8_t* index = job.index + at;
     Vec<E> g;
     if (count >= kLanes<E>) {
       g = load<E>(job.g + at);
-      __builtin_memcpy(index, job.index + at, sizeof(index));
     } else {
       g = load_some<E>(job.g + at, count);
-      __builtin_memcpy(index, job.index + at, static_cast<std::size_t>(count));
+      __builtin_memcpy(few, index, static_cast<std::size_t>(count));
+      index = few;
     }
 #if defined(DEMI_CPU_SELECTS_IN_REGISTERS)
     if constexpr (sizeof(E) == sizeof(float)) {
-      PlaceBytes bytes;
-      __builtin_memcpy(&bytes, index, sizeof(bytes));
-      const Mask places = __builtin_convertvector(bytes, Mask);
+      const Mask places = widen_bytes(index);
       DEMI_UNROLL
       for (int t = 0; t < kSelectTaps; ++t) {
         sums[t] = fma<E>(select_four(tables + t * 4, places), g, sums[t]);

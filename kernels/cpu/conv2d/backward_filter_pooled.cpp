@@ -212,19 +212,21 @@ void FilterGradient<E>::add_by_selection(const E* x, const E* g, const std::uint
 template <class E>
 void FilterGradient<E>::make_tables(const E* x, std::int64_t first_window, E* table) const {
   const std::int64_t pitch = geometry_.box.pitch();
+  const std::int64_t ci = p_.ci;
+  const std::int64_t unused = (plan_.taps - p_.kh * geometry_.row_length) * 4;
+  const E* window = x + geometry_.window_offset(first_window);
   for (std::int64_t i = 0; i < geometry_.out_columns; ++i) {
-    const E* first = x + geometry_.window_offset(first_window + i);
+    const E* first = window + i * geometry_.window.stride_w * ci;
     for (std::int64_t row = 0; row < p_.kh; ++row, first += pitch) {
       for (std::int64_t c = 0; c < geometry_.row_length; ++c, table += 4) {
         table[0] = first[c];
-        table[1] = first[c + p_.ci];
+        table[1] = first[c + ci];
         table[2] = first[c + pitch];
-        table[3] = first[c + pitch + p_.ci];
+        table[3] = first[c + pitch + ci];
       }
     }
-    for (std::int64_t tap = p_.kh * geometry_.row_length; tap < plan_.taps; ++tap, table += 4) {
-      table[0] = table[1] = table[2] = table[3] = 0;
-    }
+    std::fill_n(table, unused, E{0});
+    table += unused;
   }
 }
 

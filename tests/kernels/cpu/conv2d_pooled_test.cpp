@@ -64,6 +64,24 @@ TEST(Conv2DPooled, FirstNanWinsItsWindow) {
   }
 }
 
+TEST(Conv2DPooled, TakesNanAndInfinityLikePoolingAfterwards) {
+  const double specials[] = {HUGE_VAL, -HUGE_VAL, std::numeric_limits<double>::quiet_NaN()};
+  for (const std::int64_t ci : {1, 9}) {  // pooled in registers, and from memory
+    for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
+      const Conv2DProblem p{
+          .n = 2, .h = 14, .w = 15, .ci = ci, .kh = 3, .kw = 3, .co = 21, .activation = activation};
+      Tensors t(p);
+      for (std::int64_t i = 3; i < x_count(p); i += 31) t.x.set(i, specials[i % 3]);
+      const Pooled wanted = reference_pool(p, {}, forward(p, t));
+      const Pooled got = forward_pooled(p, {}, t);
+      EXPECT_TRUE(got.index == wanted.index);
+      for (std::int64_t i = 0; i < got.y.count(); ++i) {
+        ASSERT_TRUE(got.y[i] == wanted.y[i] || (std::isnan(got.y[i]) && std::isnan(wanted.y[i])));
+      }
+    }
+  }
+}
+
 TEST(Conv2DPooled, FirstOfEqualMaximaWins) {
   Conv2DProblem p{.n = 1, .h = 4, .w = 4, .ci = 1, .co = 8, .activation = Activation::kRelu};
   Tensors t(p);
