@@ -23,7 +23,12 @@ BatchLoader::BatchLoader(Dataset data, LoaderOptions options)
   end_ = batch_count(data_.size(), options_.batch_size);
   if (options_.last_batch >= 0) end_ = std::min(end_, options_.last_batch);
   filled_ = taken_ = released_ = options_.first_batch;
-  thread_ = std::thread([this] { fill_all(); });
+  // Nothing to overlap with: waking a thread can take longer than predicting one sample.
+  if (end_ - options_.first_batch <= 1) {
+    fill_all();
+  } else {
+    thread_ = std::thread([this] { fill_all(); });
+  }
 }
 
 BatchLoader::~BatchLoader() {
@@ -32,7 +37,7 @@ BatchLoader::~BatchLoader() {
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Batch BatchLoader::batch_at(std::int64_t index) const {

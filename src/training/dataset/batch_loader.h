@@ -1,7 +1,8 @@
 // BatchLoader: copies the samples of an epoch, batch by batch, to where the step reads them.
 //
 // A thread of its own fills one of two buffers while the step works on the other: at most two
-// batches are in memory, and the order of batches never depends on timing.
+// batches are in memory, and the order of batches never depends on timing. A single batch is copied
+// at once.
 #pragma once
 
 #include <condition_variable>
@@ -33,7 +34,7 @@ struct LoaderOptions {
   std::int64_t first_batch = 0;  ///< where to begin, for a run that resumes within an epoch
   std::int64_t last_batch = -1;  ///< one past the end; -1: all
   bool with_targets = true;
-  /// Where batches of `rows` samples go; buffer is 0 or 1. Called on the loader's thread.
+  /// Where batches of `rows` samples go; buffer is 0 or 1. Called on the loader's thread, if any.
   std::function<BatchBuffers(std::int64_t rows, int buffer)> buffers;
 };
 
@@ -46,7 +47,7 @@ struct Batch {
 /// One epoch. Used from one thread.
 class BatchLoader {
  public:
-  /// Starts to fill the first two batches.
+  /// Starts to fill the first two batches; fills the only one.
   BatchLoader(Dataset data, LoaderOptions options);
   /// Waits for the thread; batches not yet taken are dropped.
   ~BatchLoader();
