@@ -2,15 +2,12 @@
 // per step without making the host wait.
 #include <gtest/gtest.h>
 
-#include <dlfcn.h>
-
 #include <demi/demi.h>
 
-#include "kernels/gpu_plugin.h"
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
-#include "tests/cuda_emulator/include/cuda_emulator/control.h"
 #include "tests/support/compare.h"
+#include "tests/support/emulated_gpu.h"
 
 namespace demi {
 namespace {
@@ -60,15 +57,8 @@ RunResult train(const RunCase& run, const std::string& device) {
   return result;
 }
 
-class EmulatedGpu : public ::testing::Test {
+class EmulatedGpu : public testing::EmulatedGpuTest {
  protected:
-  void SetUp() override {
-    std::string reason;
-    if (load_gpu_plugin("demi_cuda_emu", reason) == nullptr) {
-      GTEST_SKIP() << "no emulated GPU: " << reason;
-    }
-  }
-
   static void expect_agreement(const RunCase& run, double tolerance) {
     SCOPED_TRACE(run.policy);
     const RunResult cpu = train(run, "cpu");
@@ -120,12 +110,7 @@ class CountingCallback final : public Callback {
 };
 
 TEST_F(EmulatedGpu, ReplaysOneGraphPerStepWithoutWaiting) {
-  void* emulator = dlopen("libdemi_cuda_emulator.so", RTLD_NOW | RTLD_NOLOAD);
-  ASSERT_NE(emulator, nullptr) << dlerror();
-  const auto read =
-      reinterpret_cast<CountingCallback::Counters>(dlsym(emulator, "demi_emulator_counters"));
-  ASSERT_NE(read, nullptr);
-  const auto counting = std::make_shared<CountingCallback>(read);
+  const auto counting = std::make_shared<CountingCallback>(DEMI_EMULATOR(demi_emulator_counters));
 
   set_random_seed(7);
   Model model = models::mnist_cnn({28, 28, 1}, 10);
