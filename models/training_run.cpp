@@ -124,7 +124,7 @@ RunResult run_training(const RunOptions& options, const Dataset& train, const Da
   result.device = model.device();
   result.test_accuracy = scores.at("accuracy");
   result.test_loss = scores.at("loss");
-  result.planned_bytes = model.planned_bytes(train, options.batch_size);
+  result.planned_bytes = model.memory_plan(options.batch_size, {.data = train}).bytes;
   result.skipped_steps = result.history.status.skipped_steps;
   result.loss_scale = result.history.status.loss_scale;
   result.peak_rss_bytes = peak_rss_bytes();
@@ -153,6 +153,8 @@ nlohmann::json to_json(const RunResult& result) {
             {"workspace", planned.workspace},
             {"arena", planned.arena},
             {"input_buffers", planned.input_buffers},
+            {"constants", planned.constants},
+            {"step_state", planned.step_state},
             {"total", planned.total}}},
           {"skipped_steps", result.skipped_steps},
           {"loss_scale", result.loss_scale},

@@ -70,7 +70,7 @@ class Model {
   /// Prints to `out` or standard output a table of the layers: shape and dtype of the result,
   /// number of parameters, and the bytes that a training step keeps of the layer for its backward
   /// half, as planned for the CPU and for batches of `options.batch_size` (nothing is allocated to
-  /// find out).
+  /// find out). After compile() with a loss also what a training step takes on its device in all.
   void summary(std::ostream& out, const SummaryOptions& options = {}) const;
   void summary(const SummaryOptions& options = {}) const;
 
@@ -144,9 +144,14 @@ class Model {
   [[nodiscard]] Optimizer& optimizer() const;
   /// Steps and loss scale; waits for the device.
   [[nodiscard]] TrainingStatus training_status() const;
-  /// Memory of a training step on batches of `batch_size` samples like those of `data`, exactly as
-  /// it is allocated when training begins.
-  [[nodiscard]] PlannedBytes planned_bytes(const Dataset& data, std::int64_t batch_size) const;
+  /// Where the memory of a step on `batch_size` samples goes: by category, by layer and over the
+  /// step, exactly as it is allocated when that step is compiled (but for a device profile or
+  /// another policy, for which nothing need be there). Runs and allocates nothing but the
+  /// optimizer's slots on the host. Throws std::invalid_argument "[memory_plan] …" for a batch size
+  /// below 1, an unknown policy or profile, a policy whose variables have another dtype than the
+  /// model's, or data that do not fit; StepMode::kPredict needs no loss.
+  [[nodiscard]] MemoryPlan memory_plan(std::int64_t batch_size,
+                                       const MemoryPlanOptions& options = {}) const;
   /// "cpu".
   [[nodiscard]] std::string device() const;
 

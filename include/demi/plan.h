@@ -29,7 +29,7 @@ struct PlannedCall {
 struct PlannedStep {
   std::string device;              ///< "h200", "cpu", "cuda:0"
   std::vector<PlannedCall> calls;  ///< in order of execution
-  PlannedBytes bytes;
+  MemoryPlan memory;               ///< its timeline has one moment for each call
 };
 
 struct PlanOptions {
@@ -46,5 +46,44 @@ struct PlanOptions {
 [[nodiscard]] PlannedStep plan_training_step(const Model& model, const Dataset& data,
                                              const CompileOptions& options,
                                              const PlanOptions& plan_options = {});
+
+/// No plan is made for larger batches when one is searched for.
+inline constexpr std::int64_t kMaxBatchSize = std::int64_t{1} << 20;
+
+/// The largest batch size whose planned total fits into `limit_bytes`: the next one does not, but
+/// for kMaxBatchSize itself. `model` must be compiled. Throws std::invalid_argument
+/// "[max_batch_size] …" with the numbers if not even a batch of one sample fits, and like
+/// Model::memory_plan.
+[[nodiscard]] std::int64_t max_batch_size(const Model& model, std::size_t limit_bytes,
+                                          const MemoryPlanOptions& options = {});
+
+/// A category of memory under two policies.
+struct ComparedBytes {
+  std::string category;
+  std::size_t first = 0;
+  std::size_t second = 0;
+  std::string reason;  ///< why it shrinks, grows or stays
+};
+
+/// The same step under two policies.
+struct MemoryComparison {
+  MemoryPlan first;
+  MemoryPlan second;
+  std::vector<ComparedBytes> categories;
+  /// The smallest batch size whose total is smaller under the second policy; 0 if there is none up
+  /// to kMaxBatchSize.
+  std::int64_t break_even = 0;
+};
+
+/// Plans a step of `model`, which must be compiled, under `first_policy` and, if it differs, under
+/// `second_policy`; `options.policy` is ignored. Throws std::invalid_argument like
+/// Model::memory_plan.
+[[nodiscard]] MemoryComparison compare_memory(const Model& model, std::int64_t batch_size,
+                                              const std::string& first_policy = "float32",
+                                              const std::string& second_policy = "mixed_float16",
+                                              const MemoryPlanOptions& options = {});
+
+/// The two plans side by side with the reasons, and from which batch size the second pays.
+[[nodiscard]] std::string to_string(const MemoryComparison& comparison);
 
 }  // namespace demi

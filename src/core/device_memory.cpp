@@ -1,5 +1,6 @@
 #include "src/core/device_memory.h"
 
+#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <string>
@@ -13,10 +14,17 @@ namespace {
 
 constexpr std::size_t kAlignment = 64;
 
+std::atomic<std::size_t> bytes_in_use = 0;
+
 class HostMemory final : public DeviceMemory {
  public:
-  HostMemory(void* address, std::size_t bytes) : DeviceMemory("cpu", address, bytes) {}
-  ~HostMemory() override { std::free(address_); }
+  HostMemory(void* address, std::size_t bytes) : DeviceMemory("cpu", address, bytes) {
+    bytes_in_use += bytes;
+  }
+  ~HostMemory() override {
+    bytes_in_use -= bytes_;
+    std::free(address_);
+  }
 
   void read(void* host, std::size_t offset, std::size_t count) const override {
     DEMI_CHECK(offset + count <= bytes_, "read past the end of a host allocation");
@@ -39,6 +47,10 @@ std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes) {
   }
   std::memset(address, 0, rounded);
   return std::make_shared<HostMemory>(address, bytes);
+}
+
+std::size_t host_memory_in_use() {
+  return bytes_in_use;
 }
 
 }  // namespace demi

@@ -38,4 +38,7 @@ class DeviceMemory {
 /// a model is compiled. Throws demi::OutOfMemory.
 [[nodiscard]] std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes);
 
+/// Bytes of all such allocations that are alive.
+[[nodiscard]] std::size_t host_memory_in_use();
+
 }  // namespace demi

@@ -176,7 +176,7 @@ class Planner {
         Buffer buffer;
         buffer.bytes = graph_.type(value).bytes();
         buffer.first_step = buffer.last_step = step;
-        buffer.value = root(value);
+        buffer.values.push_back(root(value));
         buffer.layer = graph_.producer(value).scope.layer;
         plan_->buffers.push_back(std::move(buffer));
       }
@@ -192,6 +192,12 @@ class Planner {
     for (const ir::GraphOutput& output : graph_.outputs()) {
       touch(output.value, static_cast<int>(plan_->steps.size()));
     }
+    for (const ir::NodeId id : graph_.order()) {
+      for (const ir::ValueId value : graph_.node(id).outputs) {
+        if (root(value) == value || buffer_of(value) < 0) continue;
+        plan_->buffers[static_cast<std::size_t>(buffer_of(value))].values.push_back(value);
+      }
+    }
   }
 
   void categorise() {
@@ -200,18 +206,18 @@ class Planner {
       for (const ir::ValueId input : graph_.node(step.node).inputs) {
         if (!in_arena(root(input))) continue;
         Buffer& buffer = plan_->buffers[static_cast<std::size_t>(buffer_of(input))];
-        const ir::Phase writer = graph_.producer(buffer.value).scope.phase;
+        const ir::Phase writer = graph_.producer(buffer.value()).scope.phase;
         if (writer == ir::Phase::kForward && reader == ir::Phase::kBackward) {
-          buffer.category = Category::kActivation;
+          buffer.kind = BufferKind::kActivation;
         } else if (writer == ir::Phase::kBackward && reader == ir::Phase::kUpdate) {
-          buffer.category = Category::kGradient;
+          buffer.kind = BufferKind::kGradient;
         }
       }
     }
     for (Buffer& buffer : plan_->buffers) {
-      const ir::Node& producer = graph_.producer(buffer.value);
+      const ir::Node& producer = graph_.producer(buffer.value());
       if (producer.op->name == "cast" && graph_.variable_of(producer.inputs[0])) {
-        buffer.category = Category::kComputeCopy;
+        buffer.kind = BufferKind::kComputeCopy;
       }
     }
   }

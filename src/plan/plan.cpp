@@ -4,13 +4,31 @@
 
 #include "src/plan/memory_planner.h"
 
+namespace demi {
+
+const char* to_string(BufferKind kind) {
+  switch (kind) {
+    case BufferKind::kActivation:
+      return "activation";
+    case BufferKind::kTemporary:
+      return "temporary";
+    case BufferKind::kGradient:
+      return "gradient";
+    case BufferKind::kComputeCopy:
+      return "compute copy";
+  }
+  return "";
+}
+
+}  // namespace demi
+
 namespace demi::plan {
 namespace {
 
-std::size_t peak_of(const Plan& plan, Category category) {
+std::size_t peak_of(const Plan& plan, BufferKind kind) {
   std::vector<Lifetime> lifetimes;
   for (const Buffer& buffer : plan.buffers) {
-    if (buffer.category == category) {
+    if (buffer.kind == kind) {
       lifetimes.push_back({buffer.bytes, buffer.first_step, buffer.last_step});
     }
   }
@@ -19,26 +37,12 @@ std::size_t peak_of(const Plan& plan, Category category) {
 
 }  // namespace
 
-const char* to_string(Category category) {
-  switch (category) {
-    case Category::kActivation:
-      return "activation";
-    case Category::kTemporary:
-      return "temporary";
-    case Category::kGradient:
-      return "gradient";
-    case Category::kComputeCopy:
-      return "compute copy";
-  }
-  return "";
-}
-
 MemorySummary Plan::memory() const {
   MemorySummary summary;
-  summary.activations = peak_of(*this, Category::kActivation);
-  summary.temporaries = peak_of(*this, Category::kTemporary);
-  summary.gradients = peak_of(*this, Category::kGradient);
-  summary.compute_copies = peak_of(*this, Category::kComputeCopy);
+  summary.activations = peak_of(*this, BufferKind::kActivation);
+  summary.temporaries = peak_of(*this, BufferKind::kTemporary);
+  summary.gradients = peak_of(*this, BufferKind::kGradient);
+  summary.compute_copies = peak_of(*this, BufferKind::kComputeCopy);
   summary.workspace = workspace_bytes;
   summary.arena = arena_bytes();
   summary.constants = constant_bytes;
@@ -58,9 +62,8 @@ std::string to_string(const Plan& plan) {
                         node.scope.layer, ir::to_string(node.scope.phase));
   }
   for (const Buffer& buffer : plan.buffers) {
-    text +=
-        fmt::format("buffer %{} {} bytes at {} steps {}..{} {}\n", buffer.value, buffer.bytes,
-                    buffer.offset, buffer.first_step, buffer.last_step, to_string(buffer.category));
+    text += fmt::format("buffer %{} {} bytes at {} steps {}..{} {}\n", buffer.value(), buffer.bytes,
+                        buffer.offset, buffer.first_step, buffer.last_step, to_string(buffer.kind));
   }
   text += fmt::format("arena {} bytes, workspace {} bytes, constants {} bytes\n", plan.buffer_bytes,
                       plan.workspace_bytes, plan.constant_bytes);

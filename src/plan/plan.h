@@ -6,20 +6,12 @@
 #include <string>
 #include <vector>
 
+#include <demi/memory.h>
+
 #include "kernels/backend.h"
 #include "src/ir/graph.h"
 
 namespace demi::plan {
-
-/// What the bytes of a buffer are for.
-enum class Category {
-  kActivation,   ///< forward result kept for the backward half
-  kTemporary,    ///< anything else that lives for part of a step
-  kGradient,     ///< backward result that the update reads
-  kComputeCopy,  ///< weight in the compute dtype
-};
-
-[[nodiscard]] const char* to_string(Category category);
 
 /// Where a value is during a run.
 struct Location {
@@ -35,9 +27,13 @@ struct Buffer {
   std::size_t bytes = 0;
   int first_step = 0;
   int last_step = 0;
-  Category category = Category::kTemporary;
-  ir::ValueId value = -1;  ///< the first value stored in it
+  BufferKind kind = BufferKind::kTemporary;
+  /// The values stored in it: the first, then those that alias it, in the order in which they are
+  /// produced.
+  std::vector<ir::ValueId> values;
   std::string layer;
+
+  [[nodiscard]] ir::ValueId value() const { return values.front(); }
 };
 
 struct Step {

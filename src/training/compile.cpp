@@ -9,7 +9,6 @@
 #include "src/ir/builtin_ops.h"
 #include "src/ir/op_registry.h"
 #include "src/passes/passes.h"
-#include "src/plan/memory_planner.h"
 #include "src/training/trace.h"
 
 namespace demi {
@@ -128,12 +127,6 @@ Accumulator make_accumulator(const std::string& prefix, const std::string& name)
           state_variable(path + "/non_finite", Tensor::scalar(std::int64_t{0}))};
 }
 
-std::size_t bytes_of(const std::vector<Variable>& variables) {
-  std::size_t bytes = 0;
-  for (const Variable& variable : variables) bytes += variable.state()->type.bytes();
-  return bytes;
-}
-
 }  // namespace
 
 std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model, const StepSpec& spec,
@@ -201,24 +194,6 @@ StepState make_step_state(const TrainingSpec& spec) {
   return state;
 }
 
-PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
-                           const Optimizer* optimizer) {
-  const plan::MemorySummary memory = plan.memory();
-  PlannedBytes planned;
-  planned.activations = memory.activations;
-  planned.compute_copies = memory.compute_copies;
-  planned.gradients = memory.gradients;
-  planned.temporaries = memory.temporaries;
-  planned.workspace = memory.workspace;
-  planned.arena = memory.arena;
-  planned.weights = bytes_of(model.variables());
-  planned.optimizer = optimizer == nullptr ? 0 : bytes_of(optimizer->variables());
-  planned.input_buffers = Program::kBuffers * memory.feeds;
-  planned.total = planned.weights + planned.optimizer + planned.arena + planned.input_buffers +
-                  memory.constants;
-  return planned;
-}
-
 std::map<std::string, std::size_t> planned_activation_bytes(const LayerGraph& model,
                                                             std::int64_t batch_size) {
   const auto graph = ir::Graph::create();
@@ -249,7 +224,7 @@ std::map<std::string, std::size_t> planned_activation_bytes(const LayerGraph& mo
   std::map<std::string, std::size_t> bytes;
   const std::shared_ptr<const plan::Plan> plan = plan::make_plan(graph, *backend);
   for (const plan::Buffer& buffer : plan->buffers) {
-    if (buffer.category == plan::Category::kActivation) bytes[buffer.layer] += buffer.bytes;
+    if (buffer.kind == BufferKind::kActivation) bytes[buffer.layer] += buffer.bytes;
   }
   return bytes;
 }

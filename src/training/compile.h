@@ -20,8 +20,6 @@ namespace demi {
 
 struct LayerGraph;
 
-enum class StepMode { kTrain, kEvaluate, kPredict };
-
 /// One input or target of a step as it lies in the data set: fed as stored, then x · scale + offset
 /// in the graph.
 struct FeedSpec {
@@ -123,10 +121,6 @@ class Program {
                                                     const TrainingSpec* training,
                                                     const StepState* state,
                                                     const std::shared_ptr<runtime::Arena>& arena);
-
-/// The memory of a compiled step; `optimizer` may be null.
-[[nodiscard]] PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
-                                         const Optimizer* optimizer);
 
 /// Bytes that a training step keeps for its backward half, by layer path, for float32 inputs and a
 /// gradient given for every output; plans for the CPU, allocates nothing.

@@ -3,6 +3,7 @@
 #include "kernels/backend.h"
 #include "src/core/check.h"
 #include "src/training/compile.h"
+#include "src/training/memory/describe_memory.h"
 #include "src/training/model_impl.h"
 #include "src/training/step_specs.h"
 #include "src/training/trainer.h"
@@ -10,24 +11,12 @@
 namespace demi {
 namespace {
 
-std::string phase_name(ir::Phase phase) {
-  switch (phase) {
-    case ir::Phase::kForward:
-      return "forward";
-    case ir::Phase::kBackward:
-      return "backward";
-    case ir::Phase::kUpdate:
-      return "update";
-  }
-  return "";
-}
-
 PlannedCall describe_call(const ir::Graph& graph, const plan::Step& step) {
   const ir::Node& node = graph.node(step.node);
   const std::string attributes = node.attributes.to_string();
   PlannedCall call;
   call.layer = node.scope.layer;
-  call.phase = phase_name(node.scope.phase);
+  call.phase = ir::to_string(node.scope.phase);
   call.op = std::string(node.op->name) + (attributes.empty() ? "" : " {" + attributes + "}");
   call.kernel = step.kernel->description();
   call.workspace_bytes = step.kernel->workspace_bytes();
@@ -66,7 +55,8 @@ PlannedStep plan_training_step(const Model& model, const Dataset& data,
   for (const plan::Step& step : plan->steps) {
     planned.calls.push_back(describe_call(*plan->graph, step));
   }
-  planned.bytes = planned_bytes(graph, *plan, training.optimizer.get());
+  planned.memory =
+      internal::describe_memory(graph, spec, *plan, training.optimizer.get(), backend->name());
   return planned;
 }
 

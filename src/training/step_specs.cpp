@@ -80,6 +80,34 @@ StepSpec make_step_spec(const LayerGraph& model, const TrainingSpec* training, S
   return spec;
 }
 
+StepSpec make_step_spec(const LayerGraph& model, const TrainingSpec* training, StepMode mode,
+                        std::int64_t rows, const std::string& where) {
+  StepSpec spec;
+  spec.mode = mode;
+  for (const LayerGraph::Input& input : model.inputs) {
+    TensorType type = model.type(input.value);
+    type.shape.set(0, rows);
+    if (!type.shape.is_known()) {
+      fail_argument(where, "expected data, since input '" + input.name + "' has unknown extents: " +
+                               type.shape.to_string() + ". Received: none.");
+    }
+    spec.inputs.push_back({.name = input.name, .type = type});
+  }
+  if (mode == StepMode::kPredict) return spec;
+  for (std::size_t i = 0; i < training->losses.size(); ++i) {
+    const bool is_labels =
+        training->losses[i] && training->losses[i].target() == TargetKind::kClassIndices;
+    TensorType type = model.output_type(i);
+    if (is_labels) {
+      const auto rank = static_cast<std::size_t>(type.shape.rank());
+      type = {Shape(type.shape.dims().first(rank - 1)), DType::kInt32};
+    }
+    type.shape.set(0, rows);
+    spec.targets.push_back({.name = "y_true_" + std::to_string(i), .type = type});
+  }
+  return spec;
+}
+
 bool same_step(const StepSpec& a, const StepSpec& b) {
   const auto same_feeds = [](const std::vector<FeedSpec>& x, const std::vector<FeedSpec>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),

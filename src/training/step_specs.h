@@ -19,6 +19,12 @@ namespace demi::internal {
                                       StepMode mode, const Dataset& data, std::int64_t rows,
                                       std::uint64_t seed, const std::string& where);
 
+/// The same for samples that are stored as the model takes them: integers for integer inputs,
+/// float32 (float64 under that policy) for others, int32 labels. Throws std::invalid_argument
+/// "[where] …" if an input has unknown extents besides the batch.
+[[nodiscard]] StepSpec make_step_spec(const LayerGraph& model, const TrainingSpec* training,
+                                      StepMode mode, std::int64_t rows, const std::string& where);
+
 /// Whether a program compiled for one serves the other.
 [[nodiscard]] bool same_step(const StepSpec& a, const StepSpec& b);
 

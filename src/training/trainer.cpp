@@ -106,6 +106,7 @@ TrainingSpec make_training_spec(const LayerGraph& model, const CompileOptions& o
 
 Trainer::Trainer(const LayerGraph& model, const CompileOptions& options)
     : model_(model),
+      options_(options),
       arena_(std::make_shared<runtime::Arena>(make_backend(options.device, options.threads))),
       is_synchronous_(device() == "cpu"),
       seed_(random_seed()) {
@@ -157,13 +158,6 @@ const LossScaleOptimizer* Trainer::loss_scaler() const {
 
 std::int64_t Trainer::non_finite_losses() const {
   return static_cast<std::int64_t>(state_.train.at(0).non_finite.value().item());
-}
-
-PlannedBytes Trainer::planned_bytes(const Dataset& data, std::int64_t batch_size) {
-  const TrainingSpec& training = require_training("planned_bytes");
-  const std::shared_ptr<Program> step =
-      program(StepMode::kTrain, data, batch_size, "planned_bytes");
-  return demi::planned_bytes(model_, step->plan(), training.optimizer.get());
 }
 
 void Trainer::set_seed(std::uint64_t seed) {

@@ -61,7 +61,9 @@ class Trainer {
   /// Steps since reset_train() whose loss was not finite.
   [[nodiscard]] std::int64_t non_finite_losses() const;
 
-  [[nodiscard]] PlannedBytes planned_bytes(const Dataset& data, std::int64_t batch_size);
+  /// As Model::memory_plan. Without a profile the step is planned for the device of this trainer.
+  [[nodiscard]] MemoryPlan memory_plan(std::int64_t batch_size, const MemoryPlanOptions& options,
+                                       const std::string& where) const;
 
   /// The next batch of training, kept up to date by fit; part of a checkpoint.
   TrainingPosition position;
@@ -70,10 +72,14 @@ class Trainer {
   void set_seed(std::uint64_t seed);
 
  private:
+  [[nodiscard]] MemoryPlan plan_memory(const LayerGraph& model, std::int64_t batch_size,
+                                       const MemoryPlanOptions& options,
+                                       const std::string& where) const;
   static Logs logs_of(const std::vector<Accumulator>& accumulators);
   static void reset(const std::vector<Accumulator>& accumulators);
 
   const LayerGraph& model_;
+  CompileOptions options_;
   std::optional<TrainingSpec> training_;
   StepState state_;
   std::shared_ptr<runtime::Arena> arena_;

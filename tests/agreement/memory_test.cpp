@@ -6,6 +6,7 @@
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
 #include "src/training/compile.h"
+#include "src/training/memory/describe_memory.h"
 #include "src/training/model_impl.h"
 
 namespace demi {
@@ -60,7 +61,7 @@ PlannedBytes plan_training(Model (*build)(const Shape&, int), const Shape& image
   spec.targets = {{.name = "y", .type = {{batch}, uint8}}};
   const auto program =
       compile_step(graph, spec, &training, &state, std::make_shared<runtime::Arena>(backend));
-  return planned_bytes(graph, program->plan(), training.optimizer.get());
+  return internal::planned_bytes(graph, program->plan(), training.optimizer.get());
 }
 
 double ratio(std::size_t a, std::size_t b) {

@@ -151,8 +151,9 @@ TEST_F(Programs, SuggestOptionsAndValues) {
   expect_error(run("compare_precision --model resnet2"), 2, "Did you mean 'resnet20'?");
   expect_error(run("compare_precision --policies float32,mixed_flota16"), 2, "mixed_float16");
   expect_error(run("demi plam"), 2, "demi: unknown argument 'plam'. Did you mean 'plan'?");
-  expect_error(run("demi plan --modle=mlp"), 2, "unknown argument '--modle=mlp'. Did you mean "
-                                                "'--model'?");
+  expect_error(run("demi plan --modle=mlp"), 2,
+               "unknown argument '--modle=mlp'. Did you mean "
+               "'--model'?");
   expect_error(run("demi"), 2, "demi: A subcommand is required");
 }
 

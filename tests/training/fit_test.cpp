@@ -261,18 +261,5 @@ TEST(Fit, BuildsASequentialForItsData) {
   EXPECT_EQ(model.get_weights()[0].shape(), (Shape{2, 3}));
 }
 
-TEST(Fit, PlannedBytesAreThoseOfTheStep) {
-  Model model = classifier();
-  model.compile({.loss = "sparse_categorical_crossentropy"});
-  const PlannedBytes small = model.planned_bytes(blobs(10), 32);
-  const PlannedBytes large = model.planned_bytes(blobs(10), 64);
-  EXPECT_EQ(small.weights, static_cast<std::size_t>(4 * model.count_params()));
-  EXPECT_EQ(small.weights, large.weights);
-  EXPECT_GE(small.optimizer, 2 * small.weights);
-  EXPECT_GT(small.activations, 0u);
-  EXPECT_GT(large.activations, small.activations);
-  EXPECT_GT(large.total, small.total);
-}
-
 }  // namespace
 }  // namespace demi

@@ -22,6 +22,8 @@ struct Request {
   std::string profile;
   std::int64_t batch_size = 128;
   bool refusals = false;
+  bool timeline = false;
+  std::string compare;
 };
 
 /// A sample of the data the model is made for: images of 28 × 28 and 10 classes.
@@ -38,43 +40,34 @@ void print_call(std::size_t number, const PlannedCall& call, bool refusals) {
   for (const std::string& refused : call.refused) fmt::print("     refused {}\n", refused);
 }
 
-void print_bytes(const PlannedBytes& bytes) {
-  const auto line = [](const char* name, std::size_t value) {
-    fmt::print("  {:28} {:>14} bytes\n", name, value);
-  };
-  line("weights", bytes.weights);
-  line("weights in 16 bits", bytes.compute_copies);
-  line("gradients", bytes.gradients);
-  line("optimizer", bytes.optimizer);
-  line("activations", bytes.activations);
-  line("temporaries", bytes.temporaries);
-  line("workspace", bytes.workspace);
-  line("arena (as laid out)", bytes.arena);
-  line("input buffers", bytes.input_buffers);
-  line("total", bytes.total);
-}
-
 void print_plan(const Request& request) {
   const models::Architecture* architecture = nullptr;
   for (const models::Architecture& known : models::architectures()) {
     if (known.name == request.model) architecture = &known;
   }
   set_global_policy(request.policy);
-  const Model model = architecture->build({28, 28, 1}, 10);
+  Model model = architecture->build({28, 28, 1}, 10);
+  const CompileOptions options = {.optimizer = Adam({.learning_rate = 1e-3}),
+                                  .loss = "sparse_categorical_crossentropy",
+                                  .metrics = {"accuracy"},
+                                  .device = request.device};
+  if (!request.compare.empty()) {
+    model.compile(options);
+    const MemoryPlanOptions plan = {.device_profile = request.profile, .data = one_sample()};
+    fmt::print("{}", to_string(compare_memory(model, request.batch_size, request.compare,
+                                              request.policy, plan)));
+    return;
+  }
   const PlannedStep step =
-      plan_training_step(model, one_sample(),
-                         {.optimizer = Adam({.learning_rate = 1e-3}),
-                          .loss = "sparse_categorical_crossentropy",
-                          .metrics = {"accuracy"},
-                          .device = request.device},
+      plan_training_step(model, one_sample(), options,
                          {.batch_size = request.batch_size, .device_profile = request.profile});
   fmt::print("One training step of {} under {}, batch {}, on {}: {} calls\n", request.model,
              request.policy, request.batch_size, step.device, step.calls.size());
   for (std::size_t i = 0; i < step.calls.size(); ++i) {
     print_call(i + 1, step.calls[i], request.refusals);
   }
-  fmt::print("Memory\n");
-  print_bytes(step.bytes);
+  fmt::print("\n{}", to_string(step.memory));
+  if (request.timeline) fmt::print("\n{}", format_timeline(step.memory));
 }
 
 std::vector<std::string> model_names() {
@@ -105,6 +98,11 @@ Command add_plan_command(CLI::App& app) {
       ->excludes(device);
   command->add_flag("--refusals", request->refusals,
                     "print the kernels that were passed over, and why");
+  command->add_flag("--timeline", request->timeline, "print the live bytes at every call");
+  command
+      ->add_option("--compare", request->compare,
+                   "print the memory under this policy and --policy side by side, and why")
+      ->check(CLI::Validator(models::check_policy, "POLICY"));
   return {command, [request] { print_plan(*request); }};
 }
 

@@ -10,6 +10,7 @@
 #include "src/core/variable_state.h"
 #include "src/layers/layer_state.h"
 #include "src/training/compile.h"
+#include "src/training/memory/format.h"
 
 namespace demi {
 namespace {
@@ -37,15 +38,7 @@ std::string format_count(std::int64_t count) {
   return text;
 }
 
-std::string format_bytes(double bytes) {
-  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
-  std::size_t unit = 0;
-  while (bytes >= 1024 && unit + 1 < std::size(kUnits)) {
-    bytes /= 1024;
-    ++unit;
-  }
-  return fmt::format("{:.2f} {}", bytes, kUnits[unit]);
-}
+using internal::format_bytes;
 
 /// The lines of a table: a header in heavy, rows in light lines. Columns whose title ends in '#' or
 /// bytes are aligned to the right.
@@ -202,7 +195,7 @@ class Summary {
     for (const auto& [name, count] : activations_->by_layer) {
       if (name == path || name.starts_with(path + "/")) bytes += count;
     }
-    return format_bytes(static_cast<double>(bytes));
+    return format_bytes(bytes);
   }
 
   /// Of every call of the layer.
@@ -236,8 +229,17 @@ std::string parameters_line(const char* what, const std::vector<Variable>& varia
     count += variable.shape().elements();
     bytes += variable.state()->type.bytes();
   }
-  return fmt::format(" {}: {} ({})\n", what, format_count(count),
-                     format_bytes(static_cast<double>(bytes)));
+  return fmt::format(" {}: {} ({})\n", what, format_count(count), format_bytes(bytes));
+}
+
+std::string planned_line(const MemoryPlan& plan) {
+  const PlannedBytes& bytes = plan.bytes;
+  return fmt::format(
+      " Training step of {} samples on {}: {} (weights {}, optimizer {}, arena {}, input buffers "
+      "{}, rest {})\n",
+      plan.batch_size, plan.device, format_bytes(bytes.total), format_bytes(bytes.weights),
+      format_bytes(bytes.optimizer), format_bytes(bytes.arena), format_bytes(bytes.input_buffers),
+      format_bytes(bytes.constants + bytes.step_state));
 }
 
 }  // namespace
@@ -265,6 +267,8 @@ void Model::summary(std::ostream& out, const SummaryOptions& options) const {
     }
   }
   out << format_summary(*impl_, activations);
+  const bool trains = impl_->compile_options && !impl_->compile_options->loss.empty();
+  if (built() && trains) out << planned_line(memory_plan(options.batch_size));
 }
 
 void Model::summary(const SummaryOptions& options) const {

@@ -120,9 +120,10 @@ TrainingStatus Model::training_status() const {
   return compiled_trainer(*impl_, "training_status").status();
 }
 
-PlannedBytes Model::planned_bytes(const Dataset& data, std::int64_t batch_size) const {
-  Trainer& trainer = ready_trainer(*impl_, data);
-  return trainer.planned_bytes(data, batch_size);
+MemoryPlan Model::memory_plan(std::int64_t batch_size, const MemoryPlanOptions& options) const {
+  const bool has_data = options.data.input_count() > 0;
+  const Trainer& trainer = has_data ? ready_trainer(*impl_, options.data) : ready_trainer(*impl_);
+  return trainer.memory_plan(batch_size, options, "memory_plan");
 }
 
 std::string Model::device() const {
