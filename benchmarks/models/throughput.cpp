@@ -1,5 +1,5 @@
-// throughput: how fast a network trains and predicts on random images, by batch size. Every training
-// run has a process of its own, so that its peak memory is its own.
+// throughput: how fast a network trains and predicts on random images, by batch size. Every
+// training run has a process of its own, so that its peak memory is its own.
 #include <algorithm>
 #include <cstdint>
 #include <random>
@@ -94,8 +94,8 @@ void add_options(CLI::App& app, Options& options) {
   for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
   app.option_defaults()->always_capture_default();
   app.add_option("--model", options.model, "mnist_cnn, mlp or resnet20")
-      ->check(CLI::Validator(
-          [names](const std::string& name) { return check_choice(name, names); }, "NAME"));
+      ->check(CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
+                             "NAME"));
   app.add_option("--policy", options.run.policy, "dtype policy")
       ->check(CLI::Validator(check_policy, "POLICY"));
   app.add_option("--image", options.image, "height, width and channels")

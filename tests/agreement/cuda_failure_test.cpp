@@ -1,5 +1,5 @@
-// Training on an emulated GPU of which something fails: every failure ends in one clear error, or in
-// the same weights where there is another way to them, leaves no object behind, and does not
+// Training on an emulated GPU of which something fails: every failure ends in one clear error, or
+// in the same weights where there is another way to them, leaves no object behind, and does not
 // disturb the run after it.
 #include <algorithm>
 #include <optional>
@@ -72,7 +72,7 @@ class EmulatedGpuFailure : public testing::EmulatedGpuTest {
   }
 
   std::vector<Tensor> expected_;
-  std::size_t alive_ = 0;         ///< objects, after the last run
+  std::size_t alive_ = 0;          ///< objects, after the last run
   bool is_out_of_memory_ = false;  ///< the last failure
 };
 
@@ -116,8 +116,7 @@ TEST_F(EmulatedGpuFailure, OfAKernelIsADeviceError) {
     DEMI_EMULATOR(demi_emulator_fail_operation_after)(n);
     const std::optional<std::string> message = failure();
     ASSERT_TRUE(message.has_value()) << "operation " << n;
-    EXPECT_NE(message->find("cudaErrorIllegalAddress"), std::string::npos)
-        << *message;
+    EXPECT_NE(message->find("cudaErrorIllegalAddress"), std::string::npos) << *message;
     // The device is lost with everything on it; resetting it stands for a new process.
     DEMI_EMULATOR(demi_emulator_reset)();
   }

@@ -1,6 +1,7 @@
 // The arithmetic of cuDNN's operation graphs on the emulator, against loops in float64.
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <memory>
 
 #include "tests/cuda_emulator/support/cudnn_graph_fixture.h"
@@ -231,6 +232,34 @@ TEST_F(CudnnGraph, TensorCoresRoundFloat32OperandsToTf32) {
     const double expected = tensor_cores ? 1 + 0x1p-10 : exact;
     for (const double value : y.read()) EXPECT_NEAR(value, expected, 0x1p-22);
   }
+}
+
+/// Destroyed when the program ends, after the thread's own objects.
+struct LateHandle {
+  cudnnHandle_t handle = nullptr;
+  LateHandle() = default;
+  LateHandle(const LateHandle&) = delete;
+  LateHandle& operator=(const LateHandle&) = delete;
+  ~LateHandle() { (void)cudnnDestroy(handle); }
+};
+
+// Finds something only where writes to freed memory are looked for.
+TEST_F(CudnnGraph, HandlesMayBeDestroyedByStaticObjects) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  EXPECT_EXIT(
+      {
+        static LateHandle late;
+        (void)cudnnCreate(&late.handle);
+        cudnnBackendDescriptor_t graph = nullptr;
+        (void)cudnnBackendCreateDescriptor(CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR, &graph);
+        std::int64_t count = 0;
+        cudnnHandle_t none = nullptr;
+        const cudnnStatus_t status = cudnnBackendGetAttribute(
+            graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &count, &none);
+        (void)cudnnBackendDestroyDescriptor(graph);
+        std::exit(status == CUDNN_STATUS_BAD_PARAM ? 0 : 1);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

@@ -2,8 +2,9 @@
 
 #include <dlfcn.h>
 
+#include <array>
 #include <cstdlib>
-#include <utility>
+#include <string_view>
 
 #include "tests/cuda_emulator/src/sanitizer.h"
 #include "tests/cuda_emulator/src/stream.h"
@@ -37,8 +38,9 @@ const Library& library() {
   return loaded;
 }
 
-/// As cuDNN, one message per thread.
-thread_local std::string last_failure;
+/// As cuDNN, one message per thread. Characters, because handles are destroyed by the destructors
+/// of static objects too, when a thread's strings are gone.
+thread_local std::array<char, 1024> last_failure{};
 
 }  // namespace
 
@@ -70,12 +72,13 @@ void* real_cudnn_symbol(const char* name) {
 }
 
 cudnnStatus_t cudnn_failure(cudnnStatus_t status, std::string message) {
-  last_failure = "[cuda emulator] " + std::move(message);
+  message.insert(0, "[cuda emulator] ");
+  last_failure[message.copy(last_failure.data(), last_failure.size() - 1)] = '\0';
   return status;
 }
 
 void clear_cudnn_failure() {
-  last_failure.clear();
+  last_failure[0] = '\0';
 }
 
 cudnnStatus_t no_real_cudnn(const char* call) {
@@ -103,10 +106,10 @@ const char* cudnnGetErrorString(cudnnStatus_t status) {
 void cudnnGetLastErrorString(char* message, size_t max_size) {
   using cuda_emulator::last_failure;
   if (message == nullptr || max_size == 0) return;
-  if (last_failure.empty() && has_real_cudnn()) {
+  if (last_failure[0] == '\0' && has_real_cudnn()) {
     DEMI_REAL_CUDNN(cudnnGetLastErrorString)(message, max_size);
     return;
   }
-  message[last_failure.copy(message, max_size - 1)] = '\0';
-  last_failure.clear();
+  message[std::string_view(last_failure.data()).copy(message, max_size - 1)] = '\0';
+  cuda_emulator::clear_cudnn_failure();
 }
