@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/cpu/conv2d/winograd.h"
 #include "kernels/cpu/workspace.h"
 #include "src/core/check.h"
 
@@ -71,7 +72,8 @@ CorrelationProblem forward_correlation(const Conv2DProblem& p, const PoolWindow*
                                  .bias_dtype = p.bias_dtype,
                                  .result_dtype = p.y_dtype,
                                  .relu = p.activation == Activation::kRelu,
-                                 .window = window};
+                                 .window = window,
+                                 .winograd = winograd_refusal(p).empty()};
   if (window != nullptr) {
     // Pixels in no window are not computed.
     const auto covered = [](std::int64_t places, std::int64_t stride, std::int64_t size) {
@@ -96,7 +98,8 @@ CorrelationProblem backward_correlation(const Conv2DProblem& p) {
           .bias_dtype = p.bias_dtype,
           .result_dtype = p.x_dtype,
           .relu = false,
-          .window = nullptr};
+          .window = nullptr,
+          .winograd = winograd_refusal(p).empty()};
 }
 
 template <class E>
@@ -181,6 +184,7 @@ template struct CorrelationPlan<float>;
 template struct CorrelationPlan<double>;
 
 std::size_t correlation_workspace_bytes(const CorrelationProblem& problem, int threads) {
+  if (winograd_takes(problem)) return winograd_workspace_bytes(problem, threads);
   return problem.result_dtype == DType::kFloat64 ? CorrelationPlan<double>(problem, threads).bytes
                                                  : CorrelationPlan<float>(problem, threads).bytes;
 }
