@@ -8,7 +8,6 @@
 
 #include <demi/ops/conv2d.h>
 
-#include "kernels/cpu/conv2d/winograd.h"
 #include "kernels/cpu/pooling.h"
 #include "kernels/cpu/registry.h"
 #include "kernels/cpu/workspace.h"
@@ -70,23 +69,6 @@ bool dtypes_meet(const KernelRequest& request, std::string& reason) {
   return false;
 }
 
-/// Each op has a candidate for Winograd's tiles and one for direct sums: Note [Choosing an
-/// algorithm]. Says in `reason` why `by_tiles` is not the way of this problem.
-bool goes_by_tiles(const Conv2DProblem& problem, bool by_tiles, std::string& reason) {
-  const std::string refusal = winograd_refusal(problem);
-  if (refusal.empty() == by_tiles) return true;
-  reason = by_tiles ? refusal : "faster by tiles";
-  return false;
-}
-
-/// The first of two candidates that accepts.
-template <Factory first, Factory second>
-std::unique_ptr<Kernel> first_of(const KernelRequest& request, ThreadPool& pool,
-                                 std::string& reason) {
-  std::unique_ptr<Kernel> kernel = first(request, pool, reason);
-  return kernel != nullptr ? std::move(kernel) : second(request, pool, reason);
-}
-
 bool pool_is_unpadded(const Conv2DAttributes& attributes, std::string& reason) {
   if (attributes.pool.padding == ops::Padding2D{}) return true;
   reason = "the pooling is padded";
@@ -95,7 +77,6 @@ bool pool_is_unpadded(const Conv2DAttributes& attributes, std::string& reason) {
 
 // ---- Forward
 
-template <bool by_tiles>
 std::unique_ptr<Kernel> make_forward(const KernelRequest& request, ThreadPool& pool,
                                      std::string& reason) {
   const auto& attributes = request.attributes.as<Conv2DAttributes>();
@@ -103,10 +84,8 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request, ThreadPool& p
   if (attributes.has_pool || !dtypes_meet(request, reason)) return nullptr;
   Conv2DProblem problem =
       problem_of(attributes, request.inputs[0], request.inputs[1], request.outputs[0].dtype);
-  if (!goes_by_tiles(problem, by_tiles, reason)) return nullptr;
   if (attributes.has_bias) problem.bias_dtype = request.inputs[2].dtype;
-  return make_kernel(by_tiles ? "winograd" : "direct",
-                     conv2d_forward_workspace_bytes(problem, pool.threads()),
+  return make_kernel("direct", conv2d_forward_workspace_bytes(problem, pool.threads()),
                      [problem, &pool](const KernelArguments& a) {
                        conv2d_forward(problem, a.inputs[0], a.inputs[1],
                                       a.inputs.size() > 2 ? a.inputs[2] : nullptr, a.outputs[0],
@@ -114,7 +93,6 @@ std::unique_ptr<Kernel> make_forward(const KernelRequest& request, ThreadPool& p
                      });
 }
 
-template <bool by_tiles>
 std::unique_ptr<Kernel> make_forward_pooled(const KernelRequest& request, ThreadPool& pool,
                                             std::string& reason) {
   const auto& attributes = request.attributes.as<Conv2DAttributes>();
@@ -125,21 +103,15 @@ std::unique_ptr<Kernel> make_forward_pooled(const KernelRequest& request, Thread
   }
   Conv2DProblem problem =
       problem_of(attributes, request.inputs[0], request.inputs[1], request.outputs[0].dtype);
-  if (!goes_by_tiles(problem, by_tiles, reason)) return nullptr;
   if (attributes.has_bias) problem.bias_dtype = request.inputs[2].dtype;
   const PoolWindow window = window_of(attributes);
-  if (!conv2d_forward_pooled_supports(problem, window)) {
-    reason = "tiles are pooled by windows of 2 x 2";
-    return nullptr;
-  }
-  return make_kernel(by_tiles ? "winograd_pooled" : "direct_pooled",
-                     conv2d_forward_pooled_workspace_bytes(problem, window, pool.threads()),
-                     [problem, window, &pool](const KernelArguments& a) {
-                       conv2d_forward_pooled(problem, window, a.inputs[0], a.inputs[1],
-                                             a.inputs.size() > 2 ? a.inputs[2] : nullptr,
-                                             a.outputs[0], a.output<std::uint8_t>(1), a.workspace,
-                                             pool);
-                     });
+  return make_kernel(
+      "direct_pooled", conv2d_forward_pooled_workspace_bytes(problem, window, pool.threads()),
+      [problem, window, &pool](const KernelArguments& a) {
+        conv2d_forward_pooled(problem, window, a.inputs[0], a.inputs[1],
+                              a.inputs.size() > 2 ? a.inputs[2] : nullptr, a.outputs[0],
+                              a.output<std::uint8_t>(1), a.workspace, pool);
+      });
 }
 
 /// The image between a convolution and its pooling.
@@ -175,50 +147,44 @@ std::unique_ptr<Kernel> make_forward_then_pool(const KernelRequest& request, Thr
   const Attributes pooling = attributes.pool;
   attributes.has_pool = false;
   const Attributes convolution = attributes;
-  auto first = first_of<make_forward<true>, make_forward<false>>(
-      {"conv2d", convolution, request.inputs, {&image, 1}}, pool, reason);
+  auto first = make_forward({"conv2d", convolution, request.inputs, {&image, 1}}, pool, reason);
   auto second =
       make_max_pool2d({"max_pool2d", pooling, {&image, 1}, request.outputs}, pool, reason);
   if (first == nullptr || second == nullptr) return nullptr;
   TwoSteps steps(std::move(first), std::move(second), image);
   const std::size_t bytes = steps.layout.bytes();
-  return make_kernel("then_pool", bytes, [steps = std::move(steps)](const KernelArguments& a) {
-    void* between = piece<char>(a.workspace, steps.between);
-    const void* pooled = between;
-    void* rest = piece<char>(a.workspace, steps.rest);
-    steps.first->run({a.inputs, {&between, 1}, rest});
-    steps.second->run({{&pooled, 1}, a.outputs, rest});
-  });
+  return make_kernel("direct_then_pool", bytes,
+                     [steps = std::move(steps)](const KernelArguments& a) {
+                       void* between = piece<char>(a.workspace, steps.between);
+                       const void* pooled = between;
+                       void* rest = piece<char>(a.workspace, steps.rest);
+                       steps.first->run({a.inputs, {&between, 1}, rest});
+                       steps.second->run({{&pooled, 1}, a.outputs, rest});
+                     });
 }
 
 // ---- Backward
 
-template <bool by_tiles>
 std::unique_ptr<Kernel> make_backward_input(const KernelRequest& request, ThreadPool& pool,
                                             std::string& reason) {
   if (!dtypes_meet(request, reason)) return nullptr;
   const Conv2DProblem problem =
       problem_of(request.attributes.as<Conv2DAttributes>(), request.outputs[0], request.inputs[1],
                  request.inputs[0].dtype);
-  if (!goes_by_tiles(problem, by_tiles, reason)) return nullptr;
-  return make_kernel(by_tiles ? "winograd" : "direct",
-                     conv2d_backward_input_workspace_bytes(problem, pool.threads()),
+  return make_kernel("direct", conv2d_backward_input_workspace_bytes(problem, pool.threads()),
                      [problem, &pool](const KernelArguments& a) {
                        conv2d_backward_input(problem, a.inputs[1], a.inputs[0], a.outputs[0],
                                              a.workspace, pool);
                      });
 }
 
-template <bool by_tiles>
 std::unique_ptr<Kernel> make_backward_filter(const KernelRequest& request, ThreadPool& pool,
                                              std::string& reason) {
   if (!dtypes_meet(request, reason)) return nullptr;
   const Conv2DProblem problem =
       problem_of(request.attributes.as<Conv2DAttributes>(), request.inputs[0], request.outputs[0],
                  request.inputs[1].dtype);
-  if (!goes_by_tiles(problem, by_tiles, reason)) return nullptr;
-  return make_kernel(by_tiles ? "winograd" : "direct",
-                     conv2d_backward_filter_workspace_bytes(problem, pool.threads()),
+  return make_kernel("direct", conv2d_backward_filter_workspace_bytes(problem, pool.threads()),
                      [problem, &pool](const KernelArguments& a) {
                        conv2d_backward_filter(problem, a.inputs[0], a.inputs[1], a.outputs[0],
                                               a.workspace, pool);
@@ -284,7 +250,7 @@ std::unique_ptr<Kernel> make_scattered(const KernelRequest& request, const Conv2
   TwoSteps steps(std::move(first), std::move(second), image);
   const std::size_t bytes = steps.layout.bytes();
   return make_kernel(
-      "scatter_then_dense", bytes, [steps = std::move(steps), dy_first](const KernelArguments& a) {
+      "scatter_then_direct", bytes, [steps = std::move(steps), dy_first](const KernelArguments& a) {
         void* dy = piece<char>(a.workspace, steps.between);
         void* rest = piece<char>(a.workspace, steps.rest);
         steps.first->run({a.inputs.subspan(1), {&dy, 1}, rest});
@@ -298,8 +264,7 @@ std::unique_ptr<Kernel> make_backward_input_scattered(const KernelRequest& reque
   const Conv2DProblem problem =
       problem_of(request.attributes.as<Conv2DAttributes>(), request.outputs[0], request.inputs[0],
                  request.inputs[1].dtype);
-  return make_scattered(request, problem, pool, reason,
-                        first_of<make_backward_input<true>, make_backward_input<false>>, true);
+  return make_scattered(request, problem, pool, reason, make_backward_input, true);
 }
 
 std::unique_ptr<Kernel> make_backward_filter_scattered(const KernelRequest& request,
@@ -307,26 +272,22 @@ std::unique_ptr<Kernel> make_backward_filter_scattered(const KernelRequest& requ
   const Conv2DProblem problem =
       problem_of(request.attributes.as<Conv2DAttributes>(), request.inputs[0], request.outputs[0],
                  request.inputs[1].dtype);
-  return make_scattered(request, problem, pool, reason,
-                        first_of<make_backward_filter<true>, make_backward_filter<false>>, false);
+  return make_scattered(request, problem, pool, reason, make_backward_filter, false);
 }
 
 }  // namespace
 
 void register_conv2d_kernels(Registry& registry) {
-  registry.add("conv2d", "winograd", make_forward<true>);
-  registry.add("conv2d", "direct", make_forward<false>);
-  registry.add("conv2d", "winograd_pooled", make_forward_pooled<true>);
-  registry.add("conv2d", "direct_pooled", make_forward_pooled<false>);
-  registry.add("conv2d", "then_pool", make_forward_then_pool);
-  registry.add("conv2d_backward_input", "winograd", make_backward_input<true>);
-  registry.add("conv2d_backward_input", "direct", make_backward_input<false>);
-  registry.add("conv2d_backward_filter", "winograd", make_backward_filter<true>);
-  registry.add("conv2d_backward_filter", "direct", make_backward_filter<false>);
+  registry.add("conv2d", "direct", make_forward);
+  registry.add("conv2d", "direct_pooled", make_forward_pooled);
+  registry.add("conv2d", "direct_then_pool", make_forward_then_pool);
+  registry.add("conv2d_backward_input", "direct", make_backward_input);
+  registry.add("conv2d_backward_filter", "direct", make_backward_filter);
   registry.add("conv2d_backward_input_pooled", "sparse", make_backward_input_pooled);
-  registry.add("conv2d_backward_input_pooled", "scatter_then_dense", make_backward_input_scattered);
+  registry.add("conv2d_backward_input_pooled", "scatter_then_direct",
+               make_backward_input_scattered);
   registry.add("conv2d_backward_filter_pooled", "sparse", make_backward_filter_pooled);
-  registry.add("conv2d_backward_filter_pooled", "scatter_then_dense",
+  registry.add("conv2d_backward_filter_pooled", "scatter_then_direct",
                make_backward_filter_scattered);
 }
 

@@ -4,16 +4,6 @@
 // or bfloat16, each tensor its own; sums are float32. With float64 every tensor is float64. Any
 // kernel size, stride, dilation, number of groups and (asymmetric) zero padding.
 //
-// Note [Choosing an algorithm]
-// By Winograd's tiles (Note [Winograd] in microkernels.h) where the kernel is 3 × 3 with strides,
-// dilation and groups of 1, both sides have at least 16 channels and an image at least 16 tiles:
-// 1.2 to 1.9 times as fast as a direct sum, which takes all others. winograd_refusal() in
-// conv2d/winograd.h decides, for a convolution and both its gradients alike, from the problem
-// without its batch: an image's results depend on no other. A direct sum reads patches where they
-// lie (Note [One micro-kernel]); copying them to a matrix first would be the same sum with more
-// memory, and a 1 × 1 convolution is the product of matrices that it would be anyway. The gradients
-// through a max-pooling skip zeros instead, which leaves an eighth of the terms.
-//
 // Every function takes a 64-byte aligned workspace of the size its *_workspace_bytes companion
 // gives for the same problem and the pool's number of threads, allocates nothing, and gives the
 // same bits for any number of threads (Note [Deterministic partitioning] in thread_pool.h).
@@ -82,11 +72,6 @@ struct PoolWindow {
 /// y = activation(x * w + bias). `bias` [co] may be null.
 void conv2d_forward(const Conv2DProblem& problem, const void* x, const void* w, const void* bias,
                     void* y, void* workspace, ThreadPool& pool);
-
-/// Whether conv2d_forward_pooled takes this problem: convolutions by tiles are pooled tile by tile,
-/// so 2 × 2 at strides of 2, others by any window.
-[[nodiscard]] bool conv2d_forward_pooled_supports(const Conv2DProblem& problem,
-                                                  const PoolWindow& window);
 
 [[nodiscard]] std::size_t conv2d_forward_pooled_workspace_bytes(const Conv2DProblem& problem,
                                                                 const PoolWindow& window,

@@ -141,81 +141,6 @@ struct SelectJob {
 };
 inline constexpr std::int64_t kSelectTaps = 9;
 
-// Note [Winograd]
-// Winograd's F(2 × 2, 3 × 3), after Lavin and Gray, "Fast Algorithms for Convolutional Neural
-// Networks" (2015): the 2 × 2 results of a tile are Aᵀ [(G g Gᵀ) ⊙ (Bᵀ d B)] A, where d is the 4 ×
-// 4 patch of the source they read and g the 3 × 3 filter: 16 multiplications instead of 36. Summed
-// over channels, each of the 16 elements is a matrix product of its own (its "plane"), tiles ×
-// source channels by source channels × result channels. The gradient by g is likewise
-// Gᵀ [(Bᵀ d B) ⊙ (A dy Aᵀ)] G. Transforms add and subtract (and halve, exactly) in float32; a
-// result is off by a few more roundings of the largest value in its patch than a direct sum.
-inline constexpr std::int64_t kWinogradPlanes = 16;
-
-/// Bᵀ d B of one row of tiles, 2 pixels apart.
-template <class E>
-struct WinogradSourceJob {
-  const E* source;  ///< first pixel of the first patch
-  std::int64_t row_stride;
-  std::int64_t pixel_stride;
-  std::int64_t tiles;
-  std::int64_t channels;
-  E* out;  ///< [planes] at `plane`, each [tiles, out_stride]; out_stride = whole vectors
-  std::int64_t out_stride;
-  std::int64_t plane;
-};
-
-/// G g Gᵀ of the filters in a panel.
-template <class E>
-struct WinogradFilterJob {
-  const E* taps;  ///< [9, channels, width]
-  std::int64_t channels;
-  std::int64_t width;  ///< whole vectors
-  E* out;              ///< [planes] at `plane`, each [channels, width]
-  std::int64_t plane;
-};
-
-/// Aᵀ m A + bias of one row of tiles, stored, or max-pooled first.
-template <class E>
-struct WinogradResultJob {
-  const E* sums;  ///< [planes] at `plane`, each [tiles, sums_stride]
-  std::int64_t sums_stride;
-  std::int64_t plane;
-  const E* bias;  ///< whole vectors, or null
-  bool relu;
-  void* y;  ///< of the first result; with an index, of the first pooled one
-  Storage y_storage;
-  std::int64_t row_stride;
-  std::int64_t pixel_stride;
-  std::int64_t rows;     ///< 1 or 2 of results
-  std::int64_t columns;  ///< of results: 2 to a tile, the last one may be missing
-  std::int64_t channels;
-  std::uint8_t* index;  ///< null: no pooling
-};
-
-/// A dy Aᵀ of one row of tiles.
-template <class E>
-struct WinogradGradientJob {
-  Source dy;  ///< first pixel of the first tile, `channels` values at each
-  std::int64_t row_stride;
-  std::int64_t pixel_stride;
-  std::int64_t rows;     ///< 1 or 2; what is missing is zero
-  std::int64_t columns;  ///< 2 to a tile, the last one may be missing
-  std::int64_t channels;
-  E* out;  ///< [planes] at `plane`, each [tiles, width]
-  std::int64_t width;
-  std::int64_t plane;
-};
-
-/// Gᵀ u G of the gradients of the filters in a panel.
-template <class E>
-struct WinogradTapsJob {
-  const E* sums;  ///< [planes] at `plane`, each [channels, width]
-  std::int64_t plane;
-  std::int64_t channels;
-  std::int64_t width;  ///< whole vectors
-  E* out;              ///< [9, channels, width]
-};
-
 template <class E>
 struct MicroKernels {
   static constexpr int kMaxVectors = 4;
@@ -236,11 +161,6 @@ struct MicroKernels {
   /// lists[v - 1] computes sums v vectors wide.
   void (*lists[kMaxListVectors])(const ListsJob<E>& job);
   void (*select)(const SelectJob<E>& job);
-  void (*winograd_source)(const WinogradSourceJob<E>& job);
-  void (*winograd_filter)(const WinogradFilterJob<E>& job);
-  void (*winograd_result)(const WinogradResultJob<E>& job);
-  void (*winograd_gradient)(const WinogradGradientJob<E>& job);
-  void (*winograd_taps)(const WinogradTapsJob<E>& job);
 
   /// Panels a matrix of `columns` columns is cut into; all but the last are panel_width wide.
   [[nodiscard]] std::int64_t panel_count(std::int64_t columns) const {

@@ -6,7 +6,6 @@
 #include "kernels/cpu/microkernels.h"
 #include "kernels/cpu/microkernels_pool_impl.h"
 #include "kernels/cpu/microkernels_sparse_impl.h"
-#include "kernels/cpu/microkernels_winograd_impl.h"
 #include "kernels/cpu/simd.h"
 
 namespace demi::cpu::DEMI_CPU_ISA {
@@ -251,11 +250,6 @@ MicroKernels<E> make_microkernels() {
   kernels.windows[1] = run_windows<E, 2>;
   set_lists(kernels, std::make_integer_sequence<int, MicroKernels<E>::kMaxListVectors>());
   kernels.select = select<E>;
-  kernels.winograd_source = winograd_source<E>;
-  kernels.winograd_filter = winograd_filter<E>;
-  kernels.winograd_result = winograd_result<E>;
-  kernels.winograd_gradient = winograd_gradient<E>;
-  kernels.winograd_taps = winograd_taps<E>;
   return kernels;
 }
 

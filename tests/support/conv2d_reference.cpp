@@ -242,23 +242,6 @@ std::vector<Conv2DProblem> many_problems() {
   };
 }
 
-std::vector<Conv2DProblem> tiled_problems() {
-  return {
-      {.n = 3,
-       .h = 9,
-       .w = 8,
-       .ci = 19,
-       .kh = 3,
-       .kw = 3,
-       .co = 35,
-       .pad_top = 2,
-       .pad_bottom = 1,
-       .pad_left = 1},
-      {.n = 1, .h = 32, .w = 31, .ci = 32, .kh = 3, .kw = 3, .co = 16},
-      {.n = 1, .h = 10, .w = 10, .ci = 400, .kh = 3, .kw = 3, .co = 17},
-  };
-}
-
 std::string describe(const Conv2DProblem& p) {
   return "n h w ci kh kw co " + std::to_string(p.n) + " " + std::to_string(p.h) + " " +
          std::to_string(p.w) + " " + std::to_string(p.ci) + " " + std::to_string(p.kh) + " " +

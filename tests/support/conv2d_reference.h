@@ -39,8 +39,6 @@ struct Pooled {
 /// Sizes and options that meet every path: odd channels, one pixel, empty batch, strides, dilation,
 /// groups, asymmetric padding, several strips and blocks.
 [[nodiscard]] std::vector<Conv2DProblem> many_problems();
-/// Those for Winograd's tiles: partial ones and odd channels, several strips, several blocks.
-[[nodiscard]] std::vector<Conv2DProblem> tiled_problems();
 [[nodiscard]] std::string describe(const Conv2DProblem& problem);
 
 }  // namespace demi::cpu::testing

@@ -9,7 +9,6 @@
 
 #include "kernels/cpu/conv2d/check.h"
 #include "kernels/cpu/conv2d/source_rows.h"
-#include "kernels/cpu/conv2d/winograd.h"
 #include "kernels/cpu/microkernels.h"
 #include "kernels/cpu/workspace.h"
 
@@ -323,7 +322,6 @@ void run(const Conv2DProblem& problem, const void* x, const void* dy, void* dw, 
 
 std::size_t conv2d_backward_filter_workspace_bytes(const Conv2DProblem& problem, int threads) {
   check_conv2d(problem);
-  if (winograd_refusal(problem).empty()) return winograd_filter_workspace_bytes(problem, threads);
   return problem.y_dtype == DType::kFloat64 ? Plan<double>(problem, threads).bytes
                                             : Plan<float>(problem, threads).bytes;
 }
@@ -331,9 +329,7 @@ std::size_t conv2d_backward_filter_workspace_bytes(const Conv2DProblem& problem,
 void conv2d_backward_filter(const Conv2DProblem& problem, const void* x, const void* dy, void* dw,
                             void* workspace, ThreadPool& pool) {
   check_conv2d(problem);
-  if (winograd_refusal(problem).empty()) {
-    winograd_backward_filter(problem, x, dy, dw, workspace, pool);
-  } else if (problem.y_dtype == DType::kFloat64) {
+  if (problem.y_dtype == DType::kFloat64) {
     run<double>(problem, x, dy, dw, workspace, pool);
   } else {
     run<float>(problem, x, dy, dw, workspace, pool);

@@ -3,8 +3,6 @@
 #include <algorithm>
 
 #include "kernels/cpu/conv2d/correlation_plan.h"
-#include "kernels/cpu/conv2d/packed_filter.h"
-#include "kernels/cpu/conv2d/winograd.h"
 #include "kernels/cpu/workspace.h"
 
 namespace demi::cpu {
@@ -173,12 +171,38 @@ void Correlator<E>::prepare_windows() const {
   }
 }
 
+/// Packs one panel of a group, [slots · source channels, width].
 template <class E>
 void Correlator<E>::pack_filter(std::int64_t panel) const {
   const std::int64_t group = panel / plan_.panels;
   const std::int64_t column = panel % plan_.panels * kernels_.panel_width;
-  pack_filter_panel(kernels_, p_, buffers_.filter, group, column, slots_,
-                    filter_ + (group * plan_.group_columns + column) * plan_.depth);
+  const std::int64_t columns = std::min(kernels_.panel_width, p_.result_channels - column);
+  const std::int64_t width = kernels_.width_of(columns);
+  E* out = filter_ + (group * plan_.group_columns + column) * plan_.depth;
+  const auto at = [&](std::int64_t element) {
+    return Source{static_cast<const std::byte*>(buffers_.filter) +
+                      element * static_cast<std::int64_t>(size_of(p_.filter_dtype)),
+                  storage_of(p_.filter_dtype)};
+  };
+  if (!p_.rows.backward) {
+    kernels_.pack({.source = at(group * p_.result_channels + column),
+                   .source_stride = p_.groups * p_.result_channels,
+                   .rows = plan_.depth,
+                   .columns = columns,
+                   .out = out,
+                   .width = width});
+    return;
+  }
+  for (std::int64_t slot = 0; slot < p_.rows.taps * p_.columns.taps; ++slot) {
+    const std::int64_t pitch = p_.groups * p_.source_channels;
+    kernels_.pack_transposed({.source = at((slots_[slot] * p_.result_channels + column) * pitch +
+                                           group * p_.source_channels),
+                              .source_stride = pitch,
+                              .rows = p_.source_channels,
+                              .columns = columns,
+                              .out = out + slot * p_.source_channels * width,
+                              .width = width});
+  }
 }
 
 template <class E>
@@ -342,9 +366,7 @@ void run(const CorrelationProblem& problem, const CorrelationBuffers& buffers, T
 
 void correlate(const CorrelationProblem& problem, const CorrelationBuffers& buffers,
                ThreadPool& pool) {
-  if (winograd_takes(problem)) {
-    winograd_correlate(problem, buffers, pool);
-  } else if (problem.result_dtype == DType::kFloat64) {
+  if (problem.result_dtype == DType::kFloat64) {
     run<double>(problem, buffers, pool);
   } else {
     run<float>(problem, buffers, pool);

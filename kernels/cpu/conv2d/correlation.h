@@ -71,7 +71,6 @@ struct CorrelationProblem {
   DType result_dtype;
   bool relu;
   const PoolWindow* window;  ///< of a max-pooling of the result; null: none
-  bool winograd;             ///< summed by tiles where winograd_takes() it
 };
 
 [[nodiscard]] CorrelationProblem forward_correlation(const Conv2DProblem& problem,

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "kernels/cpu/conv2d/winograd.h"
 #include "kernels/cpu/workspace.h"
 #include "src/core/check.h"
 
@@ -72,8 +71,7 @@ CorrelationProblem forward_correlation(const Conv2DProblem& p, const PoolWindow*
                                  .bias_dtype = p.bias_dtype,
                                  .result_dtype = p.y_dtype,
                                  .relu = p.activation == Activation::kRelu,
-                                 .window = window,
-                                 .winograd = winograd_refusal(p).empty()};
+                                 .window = window};
   if (window != nullptr) {
     // Pixels in no window are not computed.
     const auto covered = [](std::int64_t places, std::int64_t stride, std::int64_t size) {
@@ -98,8 +96,7 @@ CorrelationProblem backward_correlation(const Conv2DProblem& p) {
           .bias_dtype = p.bias_dtype,
           .result_dtype = p.x_dtype,
           .relu = false,
-          .window = nullptr,
-          .winograd = winograd_refusal(p).empty()};
+          .window = nullptr};
 }
 
 template <class E>
@@ -184,7 +181,6 @@ template struct CorrelationPlan<float>;
 template struct CorrelationPlan<double>;
 
 std::size_t correlation_workspace_bytes(const CorrelationProblem& problem, int threads) {
-  if (winograd_takes(problem)) return winograd_workspace_bytes(problem, threads);
   return problem.result_dtype == DType::kFloat64 ? CorrelationPlan<double>(problem, threads).bytes
                                                  : CorrelationPlan<float>(problem, threads).bytes;
 }

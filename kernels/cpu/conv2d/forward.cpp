@@ -1,6 +1,5 @@
 #include "kernels/cpu/conv2d/check.h"
 #include "kernels/cpu/conv2d/correlation.h"
-#include "kernels/cpu/conv2d/winograd.h"
 
 namespace demi::cpu {
 
@@ -22,16 +21,10 @@ void conv2d_forward(const Conv2DProblem& problem, const void* x, const void* w, 
             pool);
 }
 
-bool conv2d_forward_pooled_supports(const Conv2DProblem& problem, const PoolWindow& window) {
-  const CorrelationProblem correlation = forward_correlation(problem, &window);
-  return !correlation.winograd || winograd_takes(correlation);
-}
-
 std::size_t conv2d_forward_pooled_workspace_bytes(const Conv2DProblem& problem,
                                                   const PoolWindow& window, int threads) {
   check_conv2d(problem);
   check_window(problem, window);
-  DEMI_CHECK(conv2d_forward_pooled_supports(problem, window), "tiles are pooled tile by tile");
   return correlation_workspace_bytes(forward_correlation(problem, &window), threads);
 }
 
@@ -40,7 +33,6 @@ void conv2d_forward_pooled(const Conv2DProblem& problem, const PoolWindow& windo
                            void* workspace, ThreadPool& pool) {
   check_conv2d(problem);
   check_window(problem, window);
-  DEMI_CHECK(conv2d_forward_pooled_supports(problem, window), "tiles are pooled tile by tile");
   correlate(
       forward_correlation(problem, &window),
       {.source = x, .filter = w, .bias = bias, .result = y, .index = index, .workspace = workspace},

@@ -28,32 +28,27 @@ std::vector<PoolWindow> many_windows() {
   return {{}, {3, 3, 2, 2}, {1, 2, 1, 3}, {2, 3, 3, 1}, {1, 1, 1, 1}};
 }
 
-void expect_bits_of_pooling_afterwards(Conv2DProblem p, const PoolWindow& window) {
-  SCOPED_TRACE(describe(p));
-  for (DType y : {float32, float16, bfloat16, float64}) {
-    p.activation = p.activation == Activation::kRelu ? Activation::kNone : Activation::kRelu;
-    const bool wide = y == float64;
-    p.x_dtype = wide ? float64 : float16;
-    p.w_dtype = p.bias_dtype = wide ? float64 : float32;
-    p.y_dtype = wide ? float64 : float32;
-    const Tensors t(p);
-    const Buffer values = forward(p, t);
-    p.y_dtype = y;
-    const Pooled wanted = reference_pool(p, window, values);
-    const Pooled got = forward_pooled(p, window, t);
-    ASSERT_TRUE(got.y == wanted.y);
-    ASSERT_TRUE(got.index == wanted.index);
-  }
-}
-
 TEST(Conv2DPooled, HasTheBitsOfPoolingAfterwards) {
-  for (const Conv2DProblem& p : many_problems()) {
+  for (Conv2DProblem p : many_problems()) {
+    SCOPED_TRACE(describe(p));
     for (const PoolWindow& window : many_windows()) {
       if (window.size_h > p.out_h() || window.size_w > p.out_w()) continue;
-      expect_bits_of_pooling_afterwards(p, window);
+      for (DType y : {float32, float16, bfloat16, float64}) {
+        p.activation = p.activation == Activation::kRelu ? Activation::kNone : Activation::kRelu;
+        const bool wide = y == float64;
+        p.x_dtype = wide ? float64 : float16;
+        p.w_dtype = p.bias_dtype = wide ? float64 : float32;
+        p.y_dtype = wide ? float64 : float32;
+        const Tensors t(p);
+        const Buffer values = forward(p, t);
+        p.y_dtype = y;
+        const Pooled wanted = reference_pool(p, window, values);
+        const Pooled got = forward_pooled(p, window, t);
+        ASSERT_TRUE(got.y == wanted.y);
+        ASSERT_TRUE(got.index == wanted.index);
+      }
     }
   }
-  for (const Conv2DProblem& p : tiled_problems()) expect_bits_of_pooling_afterwards(p, {});
 }
 
 TEST(Conv2DPooled, FirstNanWinsItsWindow) {
@@ -71,7 +66,7 @@ TEST(Conv2DPooled, FirstNanWinsItsWindow) {
 
 TEST(Conv2DPooled, TakesNanAndInfinityLikePoolingAfterwards) {
   const double specials[] = {HUGE_VAL, -HUGE_VAL, std::numeric_limits<double>::quiet_NaN()};
-  for (const std::int64_t ci : {1, 9, 16}) {  // pooled in registers, from memory, by tiles
+  for (const std::int64_t ci : {1, 9}) {  // pooled in registers, and from memory
     for (const Activation activation : {Activation::kNone, Activation::kRelu}) {
       const Conv2DProblem p{
           .n = 2, .h = 14, .w = 15, .ci = ci, .kh = 3, .kw = 3, .co = 21, .activation = activation};
@@ -229,13 +224,6 @@ TEST(Conv2DPooled, GradientsShowNonFiniteOperandsThatOnlyZerosMeet) {
       }
     });
   }
-}
-
-TEST(Conv2DPooled, ConvolutionsByTilesArePooledByTiles) {
-  const Conv2DProblem p{.n = 1, .h = 12, .w = 12, .ci = 16, .kh = 3, .kw = 3, .co = 16};
-  EXPECT_TRUE(conv2d_forward_pooled_supports(p, {}));
-  EXPECT_FALSE(conv2d_forward_pooled_supports(p, {3, 3, 2, 2}));
-  EXPECT_FALSE(conv2d_forward_pooled_supports(p, {2, 2, 1, 1}));
 }
 
 TEST(Conv2DPooled, GradientsRefuseStridesDilationAndGroups) {

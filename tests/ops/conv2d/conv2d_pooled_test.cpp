@@ -148,7 +148,7 @@ TEST(Conv2D, TheCpuSkipsTheZerosOfAPooledGradientWhereItCan) {
   };
   EXPECT_EQ(select({}, {2, 3, 3, 8}).kernel->name(), "sparse");
   const KernelSelection strided = select({.strides = {2, 2}}, {2, 1, 1, 8});
-  EXPECT_EQ(strided.kernel->name(), "scatter_then_dense");
+  EXPECT_EQ(strided.kernel->name(), "scatter_then_direct");
   ASSERT_EQ(strided.refusals.size(), 1u);
   EXPECT_EQ(strided.refusals[0].reason,
             "strides, dilation, groups, overlapping windows or a large image");
