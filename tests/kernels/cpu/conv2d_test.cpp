@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "kernels/cpu/gemm.h"
 #include "tests/kernels/cpu/conv2d_tensors.h"
 
 namespace demi::cpu::testing {
@@ -94,6 +95,52 @@ TEST(Conv2D, IsBitIdenticalForAnyNumberOfThreads) {
       EXPECT_TRUE(backward_input(p, t, 1) == backward_input(p, t, threads));
       EXPECT_TRUE(backward_filter(p, t, 1) == backward_filter(p, t, threads));
     }
+  }
+}
+
+TEST(Conv2D, GivesAnImageTheSameBitsInAnyBatch) {
+  for (Conv2DProblem p : many_problems()) {
+    SCOPED_TRACE(describe(p));
+    p.n = 5;
+    const Tensors t(p);
+    const Buffer y = forward(p, t);
+    const Buffer dx = backward_input(p, t);
+    // The first images alone.
+    p.n = 2;
+    const Buffer few_y = forward(p, t);
+    const Buffer few_dx = backward_input(p, t);
+    for (std::int64_t i = 0; i < few_y.count(); ++i) ASSERT_EQ(few_y[i], y[i]);
+    for (std::int64_t i = 0; i < few_dx.count(); ++i) ASSERT_EQ(few_dx[i], dx[i]);
+  }
+}
+
+/// So that a backend may choose either.
+TEST(Conv2D, OfOnePixelKernelsHasTheBitsOfTheProduct) {
+  Conv2DProblem p{.n = 3, .h = 5, .w = 7, .ci = 419, .co = 35, .activation = Activation::kRelu};
+  for (DType dtype : {float32, float16, bfloat16, float64}) {
+    p.x_dtype = p.w_dtype = p.y_dtype = p.bias_dtype = dtype;
+    const Tensors t(p);
+    GemmProblem product{.m = p.n * p.h * p.w,
+                        .n = p.co,
+                        .k = p.ci,
+                        .a_dtype = dtype,
+                        .b_dtype = dtype,
+                        .c_dtype = dtype,
+                        .bias_dtype = dtype,
+                        .activation = p.activation};
+    ThreadPool pool(2);
+    Buffer y(y_count(p), dtype);
+    const Bytes workspace(gemm_workspace_bytes(product, 2));
+    gemm(product, t.x.data(), t.w.data(), t.bias.data(), y.data(), workspace.data(), pool);
+    EXPECT_TRUE(y == forward(p, t));
+    product.n = p.ci;
+    product.k = p.co;
+    product.transpose_b = true;
+    product.activation = Activation::kNone;
+    Buffer dx(x_count(p), dtype);
+    const Bytes backward_workspace(gemm_workspace_bytes(product, 2));
+    gemm(product, t.dy.data(), t.w.data(), nullptr, dx.data(), backward_workspace.data(), pool);
+    EXPECT_TRUE(dx == backward_input(p, t));
   }
 }
 

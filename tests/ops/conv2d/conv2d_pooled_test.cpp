@@ -137,6 +137,25 @@ TEST(Conv2D, PooledBackwardOpsAreTheDenseOnesOfTheScatteredGradient) {
   }
 }
 
+TEST(Conv2D, TheCpuTakesConvolutionsOfOnePixelForProducts) {
+  const auto select = [](const char* op, const Conv2DAttributes& attributes, const Shape& filter) {
+    const Attributes held = attributes;
+    const TensorType x{{2, 8, 8, filter[2]}, float16};
+    const TensorType y{{2, 8, 8, filter[3]}, float16};
+    const bool forward = std::string(op) == "conv2d";
+    const TensorType inputs[] = {forward ? x : y, {filter, float16}};
+    return make_cpu_backend(1)->select({op, held, inputs, {forward ? &y : &x, 1}});
+  };
+  for (const char* op : {"conv2d", "conv2d_backward_input"}) {
+    EXPECT_EQ(select(op, {.result_size = {8, 8}}, {1, 1, 4, 8}).kernel->name(), "gemm");
+    const KernelSelection large =
+        select(op, {.padding = {1, 1, 1, 1}, .result_size = {8, 8}}, {3, 3, 4, 8});
+    EXPECT_EQ(large.kernel->name(), "direct");
+    ASSERT_EQ(large.refusals.size(), 1u);
+    EXPECT_EQ(large.refusals[0].reason, "not 1 x 1 without strides, padding and groups");
+  }
+}
+
 TEST(Conv2D, TheCpuSkipsTheZerosOfAPooledGradientWhereItCan) {
   const auto select = [](Conv2DAttributes attributes, const Shape& dy) {
     attributes.has_pool = true;
