@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Packs what demi needs to build and test on a GPU machine without network or package manager into one
-# folder: headers of fmt, nlohmann_json and CLI11, zlib, GoogleTest's sources, Fashion-MNIST. The folder
-# serves as CMAKE_PREFIX_PATH; scripts/gpu_check.sh looks for it.
+# folder: headers of fmt, nlohmann_json and CLI11, zlib, Protocol Buffers, GoogleTest's sources,
+# Fashion-MNIST. The folder serves as CMAKE_PREFIX_PATH; scripts/gpu_check.sh looks for it.
 # Usage: scripts/gpu_pack.sh [FOLDER]      default: build/gpu_pack
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,10 +12,23 @@ scripts/setup_debian.sh dataset-fashion-mnist
 staging=$(mktemp -d "$(dirname "$(realpath -m "$folder")").XXXXXX")
 trap 'rm -rf "$staging"' EXIT
 
-mkdir -p "$staging"/{include,lib/cmake,src,data}
+mkdir -p "$staging"/{bin,include/google,lib/cmake,src,data}
 cp -r /usr/include/{fmt,nlohmann,CLI,zlib.h,gtest,gmock} "$staging/include/"
 find /usr/include -name zconf.h -exec cp {} "$staging/include/" \;
 cp "$(gcc -print-file-name=libz.a)" "$staging/lib/"
+cp -r /usr/include/google/protobuf "$staging/include/google/"
+cp "$(gcc -print-file-name=libprotobuf.a)" "$(gcc -print-file-name=libprotobuf-lite.a)" "$staging/lib/"
+# The compiler of messages, with the libraries that it is linked to.
+cp "$(command -v protoc)" "$staging/bin/protoc.bin"
+for library in libprotoc libprotobuf libz; do
+  cp -L "$(ldd "$(command -v protoc)" | awk -v name="$library" '$1 ~ "^" name "\\." { print $3 }')" "$staging/lib/"
+done
+cat > "$staging/bin/protoc" << 'END'
+#!/bin/sh
+here=$(dirname "$0")
+LD_LIBRARY_PATH=$here/../lib exec "$here/protoc.bin" "$@"
+END
+chmod 755 "$staging/bin/protoc"
 cp -r /usr/src/googletest "$staging/src/"
 cp "$data"/*.gz "$staging/data/"
 

@@ -6,7 +6,8 @@ set -euo pipefail
 
 packages=(
   g++ cmake ninja-build
-  libeigen3-dev libfmt-dev nlohmann-json3-dev zlib1g-dev libcli11-dev libgtest-dev libgmock-dev libbenchmark-dev
+  libeigen3-dev libfmt-dev nlohmann-json3-dev libprotobuf-dev protobuf-compiler zlib1g-dev libcli11-dev
+  libgtest-dev libgmock-dev libbenchmark-dev
   "$@"
 )
 

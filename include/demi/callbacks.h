@@ -6,11 +6,12 @@
 //       on_train_batch_begin(batch)  [on_step_skipped(step, scale)]  on_train_batch_end(batch,
 //       logs) on_test_begin  on_test_end(logs)                      if there is validation data
 //     on_epoch_end(epoch, logs)
-//   on_train_end(logs)
+//   on_train_end(logs), or on_train_failed(error) if something between has thrown
 // Within each point callbacks run in the order in which they were given.
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -27,9 +28,11 @@
 
 namespace demi {
 
+class Dataset;
 class Model;
 
-/// Named numbers in the order in which they are shown: "loss", metrics, then "val_…".
+/// Named numbers in the order in which they are shown: "loss", metrics, then "val_…", and of an
+/// epoch with loss scaling "loss_scale" and "skipped_steps" (so far, over the life of the model).
 class Logs {
  public:
   using Entry = std::pair<std::string, double>;
@@ -67,6 +70,8 @@ struct TrainingParameters {
   std::int64_t batch_size = 0;
   std::int64_t samples = 0;          ///< in an epoch
   std::int64_t steps_per_epoch = 0;  ///< batches in an epoch
+  bool shuffle = false;
+  std::uint64_t seed = 0;  ///< of the order of samples
   int verbose = 0;
 };
 
@@ -82,6 +87,8 @@ struct TrainingControl {
   Model* model = nullptr;
   TrainingParameters parameters;
   std::function<TrainingStatus()> status;
+  const Dataset* training_data = nullptr;    ///< null outside of fit
+  const Dataset* validation_data = nullptr;  ///< without arrays if there is none
   bool stop = false;
 };
 
@@ -92,6 +99,8 @@ class Callback {
 
   virtual void on_train_begin() {}
   virtual void on_train_end(const Logs& /*logs*/) {}
+  /// fit ends with this exception, which it throws on; what is thrown here is lost.
+  virtual void on_train_failed(const std::exception& /*error*/) {}
   virtual void on_epoch_begin(int /*epoch*/) {}
   /// `logs` has the averages over the epoch's samples; what is added to it is also seen by the
   /// callbacks that follow and by History.
@@ -113,16 +122,17 @@ class Callback {
   Callback(const Callback&) = default;
   Callback& operator=(const Callback&) = default;
 
-  /// All three throw std::invalid_argument outside of fit and evaluate.
+  /// These throw std::invalid_argument outside of fit and evaluate.
   [[nodiscard]] Model& model() const;
   [[nodiscard]] const TrainingParameters& parameters() const;
   [[nodiscard]] TrainingStatus status() const;
+  /// All of it: the model, and in fit the data.
+  [[nodiscard]] const TrainingControl& control() const;
   /// fit ends after the current batch (asked for in a batch) or epoch.
   void stop_training() const;
 
  private:
   friend class CallbackList;
-  [[nodiscard]] TrainingControl& control() const;
   TrainingControl* control_ = nullptr;
 };
 
@@ -155,6 +165,7 @@ class CallbackList {
 
   void train_begin() const;
   void train_end(const Logs& logs) const;
+  void train_failed(const std::exception& error) const noexcept;
   void epoch_begin(int epoch) const;
   void epoch_end(int epoch, Logs& logs) const;
   void train_batch_begin(std::int64_t batch) const;

@@ -3,6 +3,9 @@
 
 #include <demi/activations.h>
 #include <demi/callbacks.h>
+#include <demi/callbacks/precision_monitor.h>
+#include <demi/callbacks/run_manifest.h>
+#include <demi/callbacks/tensorboard.h>
 #include <demi/config.h>
 #include <demi/dataset.h>
 #include <demi/datasets.h>
@@ -56,3 +59,4 @@
 #include <demi/tensor.h>
 #include <demi/training.h>
 #include <demi/variable.h>
+#include <demi/version.h>

@@ -2,6 +2,7 @@
 // rewrites the graph and leaves it valid (ir::verify).
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -43,6 +44,12 @@ void guard_updates(ir::Graph& graph, const SymbolicTensor& finite);
 /// Removes what has no effect: casts to the same dtype or there and back, casts that the op before
 /// can store itself, repeated computations, multiplication by one, dead nodes.
 void simplify(ir::Graph& graph);
+
+/// Makes float32 of every value that is computed in 16 bits, so that the graph shows what those
+/// would be without rounding, overflow and flushing to zero; variables and inputs keep their dtypes
+/// and are read through casts. Returns the values that were changed and the dtypes that they had.
+/// Runs last; leaves casts of float32 to itself for simplify.
+std::map<ir::ValueId, DType> widen(ir::Graph& graph);
 
 /// Merges neighbours into ops that the backend has fused kernels for.
 void fuse(ir::Graph& graph, const Capabilities& capabilities);

@@ -1,5 +1,6 @@
 #include "src/runtime/executor.h"
 
+#include <chrono>
 #include <cmath>
 #include <cstring>
 
@@ -130,6 +131,32 @@ void Executor::run(int set) {
   feeds.release();
 }
 
+std::vector<StepTime> Executor::run_timed(int set) {
+  bind();
+  Backend& backend = arena_->backend();
+  std::vector<std::unique_ptr<LaunchSequence>> kernels;
+  for (const plan::Step& step : plan_->steps) {
+    kernels.push_back(backend.sequence({launch(step, set)}));
+  }
+  InputSet& feeds = *feeds_[static_cast<std::size_t>(set)];
+  feeds.upload();
+  backend.synchronize();
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
+  const auto now = [&] { return std::chrono::duration<double>(Clock::now() - start).count(); };
+  std::vector<StepTime> times;
+  times.reserve(kernels.size());
+  for (const auto& kernel : kernels) {
+    StepTime time{.begin = now()};
+    kernel->run();
+    backend.synchronize();
+    time.end = now();
+    times.push_back(time);
+  }
+  feeds.release();
+  return times;
+}
+
 Tensor Executor::output(std::size_t index) const {
   const plan::Output& output = plan_->outputs.at(index);
   Tensor value(output.type.shape, output.type.dtype);
@@ -167,7 +194,7 @@ NonFinite Executor::non_finite_at(const plan::Step& step, bool is_nan) const {
   return found;
 }
 
-std::optional<NonFinite> Executor::first_non_finite(int set) {
+void Executor::observe(const Look& look, int set) {
   bind();
   Backend& backend = arena_->backend();
   InputSet& feeds = *feeds_[static_cast<std::size_t>(set)];
@@ -180,13 +207,24 @@ std::optional<NonFinite> Executor::first_non_finite(int set) {
     backend.synchronize();
     for (std::size_t i = 0; i < step.outputs.size(); ++i) {
       const TensorType& type = plan_->graph->type(node.outputs[i]);
+      if (!is_floating(type.dtype)) continue;
       Tensor value(type.shape, type.dtype);
       arena_->memory()->read(value.raw(), step.outputs[i].where, value.bytes());
-      const int kind = non_finite_kind(value);
-      if (kind != 0) return non_finite_at(step, kind == 2);
+      if (!look(step, i, value)) return;
     }
   }
-  return std::nullopt;
+}
+
+std::optional<NonFinite> Executor::first_non_finite(int set) {
+  std::optional<NonFinite> found;
+  observe(
+      [&](const plan::Step& step, std::size_t, const Tensor& value) {
+        const int kind = non_finite_kind(value);
+        if (kind != 0) found = non_finite_at(step, kind == 2);
+        return kind == 0;
+      },
+      set);
+  return found;
 }
 
 }  // namespace demi::runtime

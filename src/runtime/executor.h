@@ -47,6 +47,12 @@ struct NonFinite {
   bool is_nan = false;     ///< else infinite
 };
 
+/// When a step of the plan ran, in seconds since the first began.
+struct StepTime {
+  double begin = 0;
+  double end = 0;
+};
+
 /// Moves the plan's variables to the backend when made. Runs of executors that share an arena
 /// invalidate each other's outputs.
 class Executor {
@@ -69,12 +75,19 @@ class Executor {
   void set_feed(std::size_t index, const Tensor& value, int set = 0);
 
   void run(int set = 0);
+  /// The same, one kernel at a time, each waited for; returns when each of plan().steps ran.
+  std::vector<StepTime> run_timed(int set = 0);
+
+  /// Looks at output `output` of a step, a floating tensor; false: enough has been seen.
+  using Look = std::function<bool(const plan::Step& step, std::size_t output, const Tensor& value)>;
+  /// Runs forward and backward kernels of feed set `set` one at a time, without state updates, and
+  /// shows every floating result.
+  void observe(const Look& look, int set = 0);
 
   /// A result of the last run, copied to the host.
   [[nodiscard]] Tensor output(std::size_t index) const;
 
-  /// Runs forward and backward kernels of feed set `set` one at a time, without state updates, and
-  /// returns the first that produces a NaN or an infinity.
+  /// What observe() finds first that produces a NaN or an infinity.
   [[nodiscard]] std::optional<NonFinite> first_non_finite(int set = 0);
 
  private:

@@ -1,5 +1,7 @@
 #include "src/training/compile.h"
 
+#include <algorithm>
+
 #include <demi/ops/binary.h>
 #include <demi/ops/cast.h>
 #include <demi/ops/reduction.h>
@@ -109,6 +111,29 @@ void write_accumulators(ir::Graph& graph, const std::vector<Accumulator>& accumu
   }
 }
 
+/// Moving averages that layers have written; nothing reads their new values.
+void erase_updates(ir::Graph& graph) {
+  const std::vector<ir::NodeId> order = graph.order();
+  for (auto id = order.rbegin(); id != order.rend(); ++id) {
+    if (graph.node(*id).op->overwrites != nullptr) graph.erase(*id);
+  }
+}
+
+bool computes_in_16_bits(const ir::Graph& graph) {
+  return std::any_of(graph.order().begin(), graph.order().end(),
+                     [&](ir::NodeId id) { return is_half(graph.node(id).scope.compute_dtype); });
+}
+
+/// Lets the layers of a graph that has not been autocast compute as under mixed_float16.
+void assume_float16(ir::Graph& graph) {
+  for (const ir::NodeId id : graph.order()) {
+    ir::Scope& scope = graph.node(id).scope;
+    if (!scope.layer.empty() && scope.compute_dtype == DType::kFloat32) {
+      scope.compute_dtype = DType::kFloat16;
+    }
+  }
+}
+
 void optimise(ir::Graph& graph, const Backend& backend) {
   passes::simplify(graph);
   passes::fuse(graph, backend.capabilities());
@@ -152,6 +177,38 @@ std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model, const StepS
   }
   optimise(*graph, backend);
   return plan::make_plan(graph, backend);
+}
+
+ObservedPlan plan_observed_step(const LayerGraph& model, const StepSpec& spec,
+                                const TrainingSpec& training, const StepState& state,
+                                Backend& backend, Precision precision) {
+  const auto graph = ir::Graph::create();
+  const ir::TraceScope trace(graph);
+  graph->randomness = {spec.seed, state.steps.state()};
+  const bool widens = precision == Precision::kFloat32;
+
+  const Forward forward = write_forward(*graph, model, spec, &training);
+  if (widens && !computes_in_16_bits(*graph)) assume_float16(*graph);
+  passes::use_logits(*graph);
+  passes::autocast(*graph);
+  const std::vector<Variable> variables = model.trainable_variables();
+  std::vector<std::shared_ptr<VariableState>> states;
+  for (const Variable& variable : variables) states.push_back(variable.state());
+  const SymbolicTensor loss = widens ? forward.loss : training.optimizer->scale_loss(forward.loss);
+  const std::vector<SymbolicTensor> gradients = passes::differentiate(*graph, loss, states);
+  for (std::size_t i = 0; i < variables.size(); ++i) {
+    if (gradients[i]) graph->add_output(variables[i].name(), gradients[i].value());
+  }
+  erase_updates(*graph);
+  optimise(*graph, backend);
+  ObservedPlan observed;
+  if (widens) {
+    observed.narrow = passes::widen(*graph);
+    passes::simplify(*graph);
+    ir::verify(*graph);
+  }
+  observed.plan = plan::make_plan(graph, backend);
+  return observed;
 }
 
 std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,

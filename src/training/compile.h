@@ -94,6 +94,8 @@ class Program {
   /// One step on the data in `buffer`. Training updates weights, slots and StepState::train;
   /// evaluation StepState::evaluate.
   void run(int buffer) { executor_.run(buffer); }
+  /// The same, one kernel at a time; when each step of the plan ran.
+  std::vector<runtime::StepTime> run_timed(int buffer) { return executor_.run_timed(buffer); }
 
   /// Model output `index` of the last run (kPredict only), float32 (float64 under that policy).
   [[nodiscard]] Tensor output(std::size_t index) const { return executor_.output(index); }
@@ -114,6 +116,27 @@ class Program {
                                                           const StepSpec& spec,
                                                           const TrainingSpec* training,
                                                           const StepState* state, Backend& backend);
+
+/// How an observed step computes.
+enum class Precision {
+  kAsTrained,
+  kFloat32,  ///< what is computed in 16 bits in training is float32, and the loss is not scaled
+};
+
+/// Forward and backward half of a training step. Its outputs are the gradients, under the names of
+/// their variables, in the order of trainable_variables(); variables that the loss does not depend
+/// on are missing.
+struct ObservedPlan {
+  std::shared_ptr<const plan::Plan> plan;
+  /// With Precision::kFloat32: the values that are 16 bits wide in training, and as what. Of a
+  /// model that computes in float32 throughout: those that would be under mixed_float16.
+  std::map<ir::ValueId, DType> narrow;
+};
+
+/// Compiles a training step to be looked at. Arguments as of compile_step.
+[[nodiscard]] ObservedPlan plan_observed_step(const LayerGraph& model, const StepSpec& spec,
+                                              const TrainingSpec& training, const StepState& state,
+                                              Backend& backend, Precision precision);
 
 /// Compiles one step of `model`. `training` and `state` may be null for kPredict. For kTrain the
 /// optimizer creates its slots and the variables move to the arena's backend.

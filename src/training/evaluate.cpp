@@ -121,8 +121,10 @@ Logs train_on_batch(Trainer& trainer, const Dataset& data) {
   const std::shared_ptr<Program> program =
       prepare_batch(trainer, StepMode::kTrain, data, "train_on_batch");
   trainer.reset_train();
-  program->run(0);
-  check_skips(trainer, *program, 0, "train_on_batch");
+  trainer.batch = {program.get(), 0};
+  trainer.run_batch();
+  check_skips(trainer, "train_on_batch");
+  trainer.leave_batch();
   return trainer.train_logs();
 }
 

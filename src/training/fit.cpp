@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include <demi/initializers.h>
+#include <demi/optimizers/loss_scale_optimizer.h>
 
 #include "src/core/check.h"
 #include "src/training/dataset/sample_order.h"
@@ -67,8 +68,9 @@ class FitRun {
  private:
   void run_epoch(int epoch, std::int64_t first_step);
   void after_step(const Batch& batch);
-  void look_at_device(const Batch& batch);
-  void look_without_waiting(const Batch& batch);
+  void look_at_device();
+  void note_skips(const TrainingStatus& now);
+  void look_without_waiting();
   void end_epoch(int epoch);
   void validate(Logs& logs);
   /// Of the epoch so far; on a device that works while the host goes on, as of the last look.
@@ -109,8 +111,12 @@ FitRun::FitRun(Model model, Trainer& trainer, const Dataset& data, const FitOpti
                               .batch_size = options.batch_size,
                               .samples = training_.samples(),
                               .steps_per_epoch = training_.steps(),
+                              .shuffle = options.shuffle,
+                              .seed = seed_,
                               .verbose = options.verbose},
-               .status = [this] { return trainer_.status(); }},
+               .status = [this] { return trainer_.status(); },
+               .training_data = &data_.first,
+               .validation_data = &data_.second},
       callbacks_(options.callbacks, &control_),
       progress_(std::cout, style_of_stdout(options.verbose)) {
   const TrainingSpec* spec = trainer.training();
@@ -134,11 +140,18 @@ History FitRun::run() {
   }
   trainer_.position = {first_epoch, first_step, seed_};
   seen_ = trainer_.status();
-  callbacks_.train_begin();
-  for (int epoch = first_epoch; epoch < options_.epochs && !control_.stop; ++epoch) {
-    run_epoch(epoch, first_step);
-    first_step = 0;
+  try {
+    callbacks_.train_begin();
+    for (int epoch = first_epoch; epoch < options_.epochs && !control_.stop; ++epoch) {
+      run_epoch(epoch, first_step);
+      first_step = 0;
+    }
+  } catch (const std::exception& error) {
+    trainer_.leave_batch();
+    callbacks_.train_failed(error);
+    throw;
   }
+  trainer_.leave_batch();
   // A run that is cut by max_steps is to be continued, with the weights as they are.
   if (!was_cut_) trainer_.training()->optimizer->finalize_variable_values();
   callbacks_.train_end(logs_);
@@ -164,8 +177,9 @@ void FitRun::run_epoch(int epoch, std::int64_t first_step) {
   while (!control_.stop) {
     const std::optional<Batch> batch = loader->next();
     if (!batch) break;
+    trainer_.batch = {&training_.program(*batch), batch->buffer};
     callbacks_.train_batch_begin(batch->index);
-    training_.program(*batch).run(batch->buffer);
+    trainer_.run_batch();
     const bool is_last = batch->index + 1 == training_.steps();
     trainer_.position = {is_last ? epoch + 1 : epoch, is_last ? 0 : batch->index + 1, seed_};
     after_step(*batch);
@@ -177,9 +191,9 @@ void FitRun::after_step(const Batch& batch) {
   ++steps_done_;
   const bool is_last = batch.index + 1 == training_.steps();
   if (trainer_.is_synchronous() || is_last) {
-    look_at_device(batch);
+    look_at_device();
   } else {
-    look_without_waiting(batch);
+    look_without_waiting();
   }
   callbacks_.train_batch_end(batch.index, BatchLogs([this] { return trainer_.train_logs(); }));
   if (progress_.advance(batch.rows)) progress_.draw(latest_logs(), progress_status());
@@ -188,13 +202,24 @@ void FitRun::after_step(const Batch& batch) {
   }
 }
 
+/// A line for each series of skipped steps, when it begins.
+void FitRun::note_skips(const TrainingStatus& now) {
+  const LossScaleOptimizer* scaler = trainer_.loss_scaler();
+  const std::int64_t skipped = now.skipped_steps - seen_.skipped_steps;
+  if (scaler == nullptr || skipped == 0 || scaler->consecutive_skips() > skipped) return;
+  progress_.note(
+      fmt::format("Step {}: skipped, loss or gradients are not finite; the loss scale is "
+                  "now {:g}",
+                  now.step, now.loss_scale));
+}
+
 /// Looks at the step state as it was some steps ago, when a copy of it was sent for.
-void FitRun::look_without_waiting(const Batch& batch) {
+void FitRun::look_without_waiting() {
   runtime::StateBlock& state = trainer_.state_block();
   if (readback_is_under_way_ && state.readback_is_ready()) {
     readback_is_under_way_ = false;
     const runtime::SnapshotScope snapshot(state);
-    look_at_device(batch);
+    look_at_device();
     seen_logs_ = trainer_.train_logs();
   }
   if (!readback_is_under_way_ && steps_done_ % kLogInterval == 0) {
@@ -207,8 +232,9 @@ Logs FitRun::latest_logs() const {
   return trainer_.is_synchronous() ? trainer_.train_logs() : seen_logs_;
 }
 
-void FitRun::look_at_device(const Batch& batch) {
+void FitRun::look_at_device() {
   const TrainingStatus now = trainer_.status();
+  note_skips(now);
   for (std::int64_t skipped = seen_.skipped_steps; skipped < now.skipped_steps; ++skipped) {
     callbacks_.step_skipped(now.step, now.loss_scale);
   }
@@ -217,14 +243,13 @@ void FitRun::look_at_device(const Batch& batch) {
   seen_ = now;
   seen_non_finite_ = non_finite;
 
-  Program& program = training_.program(batch);
   if (trainer_.loss_scaler() != nullptr) {
     if (options_.allow_non_finite) return;
-    check_skips(trainer_, program, batch.buffer, "fit");
+    check_skips(trainer_, "fit");
   } else if (loss_became_non_finite) {
     if (callbacks_.non_finite_loss(now.step) || options_.allow_non_finite) return;
     throw_diverged(
-        program, batch.buffer, "fit",
+        trainer_, "fit",
         fmt::format("expected a finite loss. Received: NaN or infinity at step {}.", now.step));
   }
 }
@@ -233,6 +258,10 @@ void FitRun::end_epoch(int epoch) {
   logs_ = trainer_.train_logs();
   if (validation_) validate(logs_);
   progress_.end(logs_, progress_status());
+  if (trainer_.loss_scaler() != nullptr) {
+    logs_.set("loss_scale", seen_.loss_scale);
+    logs_.set("skipped_steps", static_cast<double>(seen_.skipped_steps));
+  }
   callbacks_.epoch_end(epoch, logs_);
   history_.add(epoch, logs_);
 }

@@ -122,6 +122,12 @@ void ProgressBar::end(const Logs& logs, const ProgressStatus& status) {
   out_ << '\n' << std::flush;
 }
 
+void ProgressBar::note(const std::string& text) {
+  if (style_.verbose == 0) return;
+  interrupt();
+  out_ << text << '\n' << std::flush;
+}
+
 void ProgressBar::interrupt() {
   if (line_is_open_) out_ << '\n' << std::flush;
   line_is_open_ = false;

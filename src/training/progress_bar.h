@@ -49,6 +49,8 @@ class ProgressBar {
   void draw(const Logs& logs, const ProgressStatus& status);
   /// The last line of the epoch, with the total time; rates are those of the steps alone.
   void end(const Logs& logs, const ProgressStatus& status);
+  /// A line of its own between those of the bar.
+  void note(const std::string& text);
   /// Leaves a half-drawn line, so that other text may be printed.
   void interrupt();
 

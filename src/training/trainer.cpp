@@ -18,6 +18,15 @@ namespace {
 /// Compiled steps that are kept; more are needed only by callers whose batch size keeps changing.
 constexpr std::size_t kMaxPrograms = 16;
 
+/// Entries that histories of skips and ranges keep.
+constexpr std::size_t kHistory = 64;
+
+template <class T>
+void append(std::vector<T>& history, T entry) {
+  if (history.size() == kHistory) history.erase(history.begin());
+  history.push_back(std::move(entry));
+}
+
 /// The names under which outputs are reported; a layer that makes several is counted.
 std::vector<std::string> output_names(const LayerGraph& model) {
   std::vector<std::string> names;
@@ -139,6 +148,28 @@ std::shared_ptr<Program> Trainer::program(StepMode mode, const Dataset& data, st
   }
   programs_.push_back(program);
   return program;
+}
+
+void Trainer::add_skip(const SkippedStep& skip) {
+  append(skips_, skip);
+}
+
+void Trainer::add_range_sample(RangeSample sample) {
+  append(range_samples_, std::move(sample));
+}
+
+void Trainer::run_batch() {
+  if (!profile) {
+    batch.program->run(batch.buffer);
+    return;
+  }
+  const std::vector<runtime::StepTime> times = batch.program->run_timed(batch.buffer);
+  std::exchange(profile, nullptr)(batch.program->plan(), times);
+}
+
+void Trainer::leave_batch() {
+  batch = {};
+  profile = nullptr;
 }
 
 TrainingStatus Trainer::status() const {

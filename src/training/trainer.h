@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,6 +22,29 @@ class LossScaleOptimizer;
 /// options do not fit it.
 [[nodiscard]] TrainingSpec make_training_spec(const LayerGraph& model,
                                               const CompileOptions& options);
+
+/// A step that changed nothing, and the loss scale after it.
+struct SkippedStep {
+  std::int64_t step = 0;
+  double loss_scale = 1;
+};
+
+/// One look at what a step computes, without rounding: the largest activation and gradient among
+/// what is 16 bits wide, and where they are ("": in the losses).
+struct RangeSample {
+  std::int64_t step = 0;
+  double loss_scale = 1;
+  double max_activation = 0;
+  std::string activation_layer = {};
+  double max_gradient = 0;  ///< without loss scale
+  std::string gradient_layer = {};
+};
+
+/// A batch whose data stand in a buffer of the program that runs on it; no program: none.
+struct BatchInPlace {
+  Program* program = nullptr;
+  int buffer = 0;
+};
 
 /// Owned by the model; not thread safe. Programs are compiled at the first use of a batch size and
 /// kept; all of them share one arena.
@@ -65,6 +89,25 @@ class Trainer {
   [[nodiscard]] MemoryPlan memory_plan(std::int64_t batch_size, const MemoryPlanOptions& options,
                                        const std::string& where) const;
 
+  /// The memory that all programs share.
+  [[nodiscard]] const std::shared_ptr<runtime::Arena>& arena() const { return arena_; }
+
+  /// The batch that fit is at, set before its callbacks are told of it.
+  BatchInPlace batch;
+  /// Set by a callback: the next run_batch() times every kernel and hands this the times, in the
+  /// order of the plan's steps, once.
+  std::function<void(const plan::Plan&, const std::vector<runtime::StepTime>&)> profile;
+  /// One step on `batch`.
+  void run_batch();
+  /// Forgets `batch` and `profile`.
+  void leave_batch();
+
+  /// The last of them, oldest first, for the error that ends training.
+  [[nodiscard]] const std::vector<SkippedStep>& skips() const { return skips_; }
+  [[nodiscard]] const std::vector<RangeSample>& range_samples() const { return range_samples_; }
+  void add_skip(const SkippedStep& skip);
+  void add_range_sample(RangeSample sample);
+
   /// The next batch of training, kept up to date by fit; part of a checkpoint.
   TrainingPosition position;
   /// Key of random layers; part of a checkpoint. Changing it drops the compiled steps.
@@ -85,6 +128,8 @@ class Trainer {
   std::shared_ptr<runtime::Arena> arena_;
   bool is_synchronous_ = true;
   std::uint64_t seed_ = 0;
+  std::vector<SkippedStep> skips_;
+  std::vector<RangeSample> range_samples_;
   std::vector<std::shared_ptr<Program>> programs_;  ///< least recently used first
 };
 

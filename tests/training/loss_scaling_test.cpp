@@ -108,6 +108,21 @@ TEST(LossScaling, SkippedStepsChangeNothingAndAreReported) {
   EXPECT_EQ(history.status.loss_scale, 16384);
   EXPECT_EQ(model.optimizer().iterations(), 3);
   EXPECT_TRUE(std::isfinite(history.last("loss"))) << "a skipped step does not spoil the mean";
+  EXPECT_EQ(history.last("skipped_steps"), 1);
+  EXPECT_EQ(history.last("loss_scale"), 16384);
+}
+
+TEST(LossScaling, PrintsALineForEachSeriesOfSkips) {
+  Model model = compiled("mixed_float16");
+  ::testing::internal::CaptureStdout();
+  (void)model.fit(with_overflow(20, 2),
+                  {.batch_size = 5, .epochs = 2, .shuffle = false, .verbose = 2});
+  const std::string text = ::testing::internal::GetCapturedStdout();
+  for (const std::string line :
+       {"Step 1: skipped, loss or gradients are not finite; the loss scale is now 16384\n",
+        "Step 5: skipped, loss or gradients are not finite; the loss scale is now 8192\n"}) {
+    EXPECT_NE(text.find(line), std::string::npos) << text;
+  }
 }
 
 TEST(LossScaling, EndsTrainingAfterTooManySkips) {

@@ -47,7 +47,7 @@ const Logs& BatchLogs::values() const {
   return values_;
 }
 
-TrainingControl& Callback::control() const {
+const TrainingControl& Callback::control() const {
   if (control_ == nullptr) {
     internal::fail_argument("callback",
                             "expected to be asked within fit or evaluate. Received: a call "
@@ -69,7 +69,8 @@ TrainingStatus Callback::status() const {
 }
 
 void Callback::stop_training() const {
-  control().stop = true;
+  (void)control();
+  control_->stop = true;
 }
 
 CallbackList::CallbackList(const std::vector<CallbackHandle>& callbacks, TrainingControl* control) {
@@ -92,6 +93,17 @@ void CallbackList::train_begin() const {
 
 void CallbackList::train_end(const Logs& logs) const {
   for (const auto& callback : callbacks_) callback->on_train_end(logs);
+}
+
+void CallbackList::train_failed(const std::exception& error) const noexcept {
+  for (const auto& callback : callbacks_) {
+    try {
+      callback->on_train_failed(error);
+    } catch (const std::exception&) {
+      // The error that ends training is the one to be told.
+      continue;
+    }
+  }
 }
 
 void CallbackList::epoch_begin(int epoch) const {
