@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "models/command_line.h"
-#include "models/json_file.h"
+#include "models/output_file.h"
 #include "models/training_run.h"
 
 int main(int argc, char** argv) {
@@ -44,8 +44,12 @@ int main(int argc, char** argv) {
             return check_choice(name, {"fashion_mnist", "mnist"});
           },
           "NAME"));
+  app.add_option("--log-dir", run.log_dir,
+                 "write files for `tensorboard --logdir`, and the run's manifest, to this folder");
+  app.add_flag("--monitor-precision", run.monitors_precision,
+               "now and then look at what float16 makes of every layer's values");
   app.add_option("--json", json, "write the results to this file")
-      ->check(CLI::Validator(check_json_file, "FILE"));
+      ->check(CLI::Validator(check_output_file, "FILE"));
 
   return run_program(app, argc, argv, [&] {
     const auto [train, test] = data == "mnist" ? demi::datasets::mnist(data_folder)

@@ -1,6 +1,7 @@
 #include "models/training_run.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <utility>
@@ -66,6 +67,48 @@ class Stopwatch : public Callback {
   std::vector<double> epoch_seconds_;
 };
 
+/// Notes about 100 points of the curves of a run.
+class Curve : public Callback {
+ public:
+  void on_train_begin() override {
+    const TrainingParameters& fit = parameters();
+    interval_ = std::max<std::int64_t>(1, fit.epochs * fit.steps_per_epoch / 100);
+  }
+
+  void on_epoch_begin(int /*epoch*/) override { before_ = {}; }
+
+  void on_train_batch_end(std::int64_t batch, const BatchLogs& logs) override {
+    const TrainingParameters& fit = parameters();
+    const bool is_last = batch + 1 == fit.steps_per_epoch;
+    if (++steps_ % interval_ != 0 && !is_last) return;
+    const auto samples = static_cast<double>(std::min(fit.samples, (batch + 1) * fit.batch_size));
+    const Sums now{samples, logs.values().at("loss") * samples,
+                   logs.values().at("accuracy") * samples};
+    const TrainingStatus state = status();
+    const double count = now.samples - before_.samples;
+    points_.push_back({.step = state.step,
+                       .loss = (now.loss - before_.loss) / count,
+                       .accuracy = (now.accuracy - before_.accuracy) / count,
+                       .loss_scale = state.loss_scale,
+                       .skipped_steps = state.skipped_steps});
+    before_ = now;
+  }
+
+  [[nodiscard]] const std::vector<CurvePoint>& points() const { return points_; }
+
+ private:
+  struct Sums {
+    double samples = 0;
+    double loss = 0;
+    double accuracy = 0;
+  };
+
+  std::int64_t interval_ = 1;
+  std::int64_t steps_ = 0;
+  Sums before_;  // of this epoch, at the last point
+  std::vector<CurvePoint> points_;
+};
+
 /// The highest resident set size of this process so far, from /proc; 0 where there is none.
 std::uint64_t peak_rss_bytes() {
   std::ifstream status("/proc/self/status");
@@ -77,6 +120,18 @@ std::uint64_t peak_rss_bytes() {
     return kibibytes * 1024;
   }
   return 0;
+}
+
+nlohmann::json curve_to_json(const std::vector<CurvePoint>& points) {
+  nlohmann::json curve = nlohmann::json::array();
+  for (const CurvePoint& point : points) {
+    curve.push_back({{"step", point.step},
+                     {"loss", point.loss},
+                     {"accuracy", point.accuracy},
+                     {"loss_scale", point.loss_scale},
+                     {"skipped_steps", point.skipped_steps}});
+  }
+  return curve;
 }
 
 nlohmann::json epochs_to_json(const RunResult& result) {
@@ -98,25 +153,43 @@ const std::vector<Architecture>& architectures() {
   return kAll;
 }
 
-RunResult run_training(const RunOptions& options, const Dataset& train, const Dataset& test) {
+Model build_model(const RunOptions& options, const Dataset& train) {
   set_global_policy(options.policy);
   set_random_seed(options.seed);
   reset_layer_names();
-  Model model = options.architecture.build(train.input().shape().without_front(), 10);
-  model.compile({.optimizer = Adam({.learning_rate = options.learning_rate}),
-                 .loss = "sparse_categorical_crossentropy",
-                 .metrics = {"accuracy"},
-                 .device = options.device,
-                 .threads = options.threads});
+  return options.architecture.build(train.input().shape().without_front(), 10);
+}
+
+CompileOptions compile_options(const RunOptions& options) {
+  return {.optimizer = Adam({.learning_rate = options.learning_rate}),
+          .loss = "sparse_categorical_crossentropy",
+          .metrics = {"accuracy"},
+          .device = options.device,
+          .threads = options.threads};
+}
+
+RunResult run_training(const RunOptions& options, const Dataset& train, const Dataset& test) {
+  Model model = build_model(options, train);
+  model.compile(compile_options(options));
   if (options.summary) model.summary({.batch_size = options.batch_size});
 
   const auto stopwatch = std::make_shared<Stopwatch>(options.started);
+  const auto curve = std::make_shared<Curve>();
+  std::vector<CallbackHandle> callbacks = {stopwatch, curve};
+  RunManifestOptions manifest_options;
+  if (!options.log_dir.empty()) {
+    callbacks.push_back(TensorBoard({.log_dir = options.log_dir, .profile_step = 10}));
+    manifest_options.filename = std::filesystem::path(options.log_dir) / "run.json";
+  }
+  const auto manifest = std::make_shared<RunManifest>(manifest_options);
+  callbacks.push_back(manifest);
+  if (options.monitors_precision) callbacks.push_back(PrecisionMonitor());
   RunResult result;
   result.policy = options.policy;
   result.seed = options.seed;
   result.history = model.fit(train, {.batch_size = options.batch_size,
                                      .epochs = options.epochs,
-                                     .callbacks = {stopwatch},
+                                     .callbacks = callbacks,
                                      .verbose = options.verbose,
                                      .max_steps = options.steps});
   const Logs scores =
@@ -128,6 +201,9 @@ RunResult run_training(const RunOptions& options, const Dataset& train, const Da
   result.skipped_steps = result.history.status.skipped_steps;
   result.loss_scale = result.history.status.loss_scale;
   result.peak_rss_bytes = peak_rss_bytes();
+  result.scales_loss = model.optimizer().class_name() == "LossScaleOptimizer";
+  result.curve = curve->points();
+  result.manifest = manifest->manifest();
   stopwatch->write_to(result);
   return result;
 }
@@ -158,6 +234,9 @@ nlohmann::json to_json(const RunResult& result) {
             {"total", planned.total}}},
           {"skipped_steps", result.skipped_steps},
           {"loss_scale", result.loss_scale},
+          {"scales_loss", result.scales_loss},
+          {"curve", curve_to_json(result.curve)},
+          {"manifest", nlohmann::json::parse(result.manifest.to_json())},
           {"epochs", epochs_to_json(result)}};
 }
 

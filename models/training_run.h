@@ -34,8 +34,21 @@ struct RunOptions {
   int threads = 0;
   int verbose = 1;
   bool summary = false;  ///< print the table of layers first
+  /// Gets TensorBoard's files, with a profile of step 10, and the run's manifest, run.json. Empty:
+  /// none.
+  std::string log_dir = {};
+  bool monitors_precision = false;  ///< with a PrecisionMonitor, which prints its report
   /// From when first_step_seconds counts.
   Clock::time_point started = Clock::now();
+};
+
+/// A place on the curves of a run.
+struct CurvePoint {
+  std::int64_t step = 0;  ///< counted from 1
+  double loss = 0;        ///< like accuracy: the mean over the steps since the last point
+  double accuracy = 0;
+  double loss_scale = 1;
+  std::int64_t skipped_steps = 0;
 };
 
 /// What a run gave. "Images" are samples.
@@ -52,16 +65,26 @@ struct RunResult {
   PlannedBytes planned_bytes;
   std::int64_t skipped_steps = 0;
   double loss_scale = 1;
+  bool scales_loss = false;  ///< whether there is a LossScaleOptimizer
   History history;
   std::vector<double> epoch_seconds;
+  std::vector<CurvePoint> curve;  ///< about 100 points, over all epochs
+  Config manifest;                ///< of RunManifest
 };
+
+/// The network that a run trains; sets the global policy and seed.
+[[nodiscard]] Model build_model(const RunOptions& options, const Dataset& train);
+
+/// How it is compiled: Adam, sparse categorical cross-entropy, accuracy.
+[[nodiscard]] CompileOptions compile_options(const RunOptions& options);
 
 /// Trains the architecture on `train` and evaluates it on `test`, with Adam and sparse categorical
 /// cross-entropy. Sets the global policy and seed. Throws what demi throws.
 [[nodiscard]] RunResult run_training(const RunOptions& options, const Dataset& train,
                                      const Dataset& test);
 
-/// The result under the names of its members; `history` as "epochs", a list of objects.
+/// The result under the names of its members; `history` as "epochs", a list of objects, and what a
+/// JSON number cannot be as null.
 [[nodiscard]] nlohmann::json to_json(const RunResult& result);
 
 }  // namespace demi::models

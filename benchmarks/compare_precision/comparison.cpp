@@ -128,7 +128,8 @@ Json summarize_runs(const Json& runs, const std::vector<std::string>& policies) 
   return summary;
 }
 
-std::string format_table(const Json& summary, const std::vector<std::string>& policies) {
+std::vector<std::vector<std::string>> table_rows(const Json& summary,
+                                                 const std::vector<std::string>& policies) {
   std::vector<std::vector<std::string>> rows(1, {""});
   for (std::size_t i = 0; i < policies.size(); ++i) {
     rows[0].push_back(policies[i]);
@@ -152,7 +153,11 @@ std::string format_table(const Json& summary, const std::vector<std::string>& po
     }
     rows.push_back(std::move(differences));
   }
-  return align(rows);
+  return rows;
+}
+
+std::string format_table(const Json& summary, const std::vector<std::string>& policies) {
+  return align(table_rows(summary, policies));
 }
 
 }  // namespace demi::benchmarks

@@ -15,6 +15,10 @@ namespace demi::benchmarks {
 [[nodiscard]] nlohmann::json summarize_runs(const nlohmann::json& runs,
                                             const std::vector<std::string>& policies);
 
+/// The cells of the table, the first row and column being titles; `policies` as below.
+[[nodiscard]] std::vector<std::vector<std::string>> table_rows(
+    const nlohmann::json& summary, const std::vector<std::string>& policies);
+
 /// The summary as a table, a column for each policy and, beside all but the first, its ratio to it.
 [[nodiscard]] std::string format_table(const nlohmann::json& summary,
                                        const std::vector<std::string>& policies);

@@ -14,8 +14,10 @@
 
 #include "benchmarks/compare_precision/comparison.h"
 #include "benchmarks/compare_precision/isolated_run.h"
+#include "benchmarks/compare_precision/report/details.h"
+#include "benchmarks/compare_precision/report/html_report.h"
 #include "models/command_line.h"
-#include "models/json_file.h"
+#include "models/output_file.h"
 #include "models/training_run.h"
 
 namespace {
@@ -28,6 +30,7 @@ struct Options {
   int seeds = 1;
   std::string data;
   std::string json;
+  std::string html;
   RunOptions run{.epochs = 1, .verbose = 0};
 };
 
@@ -64,7 +67,23 @@ void add_options(CLI::App& app, Options& options) {
       ->check(CLI::Range(0, 1024));
   app.add_option("--data", options.data, "folder with the IDX files, instead of the system's");
   app.add_option("--json", options.json, "write all runs and the summary to this file")
-      ->check(CLI::Validator(check_json_file, "FILE"));
+      ->check(CLI::Validator(check_output_file, "FILE"));
+  app.add_option("--html", options.html, "write a report with charts to this file, a single page")
+      ->check(CLI::Validator(check_output_file, "FILE"));
+}
+
+/// The page, for which a step of each policy is planned and looked at.
+std::string make_report(const Options& options, const nlohmann::json& runs,
+                        const nlohmann::json& summary, const std::string& title,
+                        const demi::Dataset& train) {
+  nlohmann::json results = {{"title", title}, {"runs", runs}, {"summary", summary}};
+  RunOptions run = options.run;
+  for (const std::string& policy : options.policies) {
+    run.policy = policy;
+    results["plans"][policy] = demi::benchmarks::plan_to_json(run, train);
+    results["precision"][policy] = demi::benchmarks::precision_to_json(run, train);
+  }
+  return demi::benchmarks::html_report(results, options.policies);
 }
 
 void compare(Options& options) {
@@ -94,13 +113,17 @@ void compare(Options& options) {
     }
   }
   const nlohmann::json summary = demi::benchmarks::summarize_runs(runs, policies);
-  fmt::print("{}, batch {}, {} on {}, mean ± deviation over {} seed{}\n\n{}", options.model,
-             options.run.batch_size,
-             options.run.steps > 0 ? fmt::format("{} steps", options.run.steps)
-                                   : fmt::format("{} epochs", options.run.epochs),
-             runs[0]["device"].get<std::string>(), options.seeds, options.seeds == 1 ? "" : "s",
-             demi::benchmarks::format_table(summary, policies));
+  const std::string title = fmt::format(
+      "{}, batch {}, {} on {}, mean ± deviation over {} seed{}", options.model,
+      options.run.batch_size,
+      options.run.steps > 0 ? fmt::format("{} steps", options.run.steps)
+                            : fmt::format("{} epochs", options.run.epochs),
+      runs[0]["device"].get<std::string>(), options.seeds, options.seeds == 1 ? "" : "s");
+  fmt::print("{}\n\n{}", title, demi::benchmarks::format_table(summary, policies));
   if (!options.json.empty()) write_json(options.json, {{"runs", runs}, {"summary", summary}});
+  if (!options.html.empty()) {
+    write_text(options.html, make_report(options, runs, summary, title, train));
+  }
 }
 
 }  // namespace

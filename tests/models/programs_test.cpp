@@ -116,6 +116,66 @@ TEST_F(Programs, MnistCnnStopsAfterSteps) {
   EXPECT_EQ(outcome.out.find("Epoch 2/"), std::string::npos) << outcome.out;
 }
 
+TEST_F(Programs, MnistCnnWritesLogsWhoseManifestsCanBeCompared) {
+  const auto train = [&](const std::string& folder, const std::string& more) {
+    return run("mnist_cnn --epochs 1 --seed 3 --monitor-precision --log-dir " +
+               data(folder).string() + arguments() + more);
+  };
+  const Outcome outcome = train("a", "");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("Precision after 1 look"), std::string::npos) << outcome.out;
+  EXPECT_TRUE(fs::exists(data("a") / "train"));
+  ASSERT_EQ(train("b", "").status, 0);
+  ASSERT_EQ(train("c", " --policy float32").status, 0);
+  const auto diff = [&](const std::string& a, const std::string& b) {
+    return run("demi diff " + data(a).string() + " " + data(b).string());
+  };
+  const Outcome same = diff("a/run.json", "b/run.json");
+  EXPECT_EQ(same.status, 0) << same.out << same.err;
+  EXPECT_EQ(same.out, "");
+  const Outcome different = diff("a/run.json", "c/run.json");
+  EXPECT_EQ(different.status, 1);
+  EXPECT_NE(different.out.find("policy: \"mixed_float16\" -> \"float32\"\n"), std::string::npos)
+      << different.out;
+  EXPECT_EQ(different.out.find("timing"), std::string::npos);
+  EXPECT_EQ(
+      run("demi diff --all " + data("a/run.json").string() + " " + data("b/run.json").string())
+          .status,
+      1);
+  expect_error(diff("a/run.json", "nowhere.json"), 2, "demi diff: cannot read '");
+  expect_error(diff("a/run.json", "t10k-labels-idx1-ubyte"), 2, "demi diff: expected JSON in '");
+  expect_error(run("demi diff one.json"), 2, "demi: ");
+}
+
+TEST_F(Programs, MnistCnnRefusesALogFolderItCannotWriteBeforeTraining) {
+  const Outcome outcome = run("mnist_cnn --epochs 1 --log-dir /proc/nowhere" + arguments());
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_NE(outcome.err.find("mnist_cnn: [events] could not make '/proc/nowhere"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.out.find("4/4"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Programs, ComparePrecisionWritesAReportThatLoadsNothing) {
+  const fs::path html = data("report.html");
+  const Outcome outcome =
+      run("compare_precision --model mlp --policies float32,mixed_float16 --seeds 2 --steps 6 "
+          "--html " +
+          html.string() + arguments());
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const std::string page = read(html);
+  for (const std::string part :
+       {"<!doctype html>", "Training loss, every seed", "Loss scale, every seed",
+        "Live buffers during one step, mixed_float16", "MB (10^6 bytes)", "images/s",
+        "prefers-color-scheme: dark", "@media print", "float16 holds what was looked at"}) {
+    EXPECT_NE(page.find(part), std::string::npos) << part;
+  }
+  for (const std::string part : {"http://", "https://", "src=", "<script", "@import", "url("}) {
+    EXPECT_EQ(page.find(part), std::string::npos) << part;
+  }
+  EXPECT_NE(page.rfind("</html>"), std::string::npos);
+}
+
 TEST_F(Programs, ComparePrecisionWritesRunsAndSummary) {
   const fs::path json = data("result.json");
   const Outcome outcome =
@@ -135,6 +195,11 @@ TEST_F(Programs, ComparePrecisionWritesRunsAndSummary) {
   }
   EXPECT_TRUE(
       result.at("summary").at("mixed_bfloat16").at("difference").at("half_width").is_number());
+  const nlohmann::json& first = result["runs"][0];
+  EXPECT_EQ(first.at("manifest").at("status"), "completed");
+  EXPECT_EQ(first.at("manifest").at("data").at("training").at("samples"), 60);
+  ASSERT_EQ(first.at("curve").size(), 3u);
+  EXPECT_EQ(first.at("curve")[2].at("step"), 3);
 }
 
 TEST_F(Programs, SuggestOptionsAndValues) {

@@ -40,7 +40,10 @@ void print_devices() {
 }  // namespace
 
 Command add_devices_command(CLI::App& app) {
-  return {app.add_subcommand("devices", "list the devices of this machine"), print_devices};
+  return {app.add_subcommand("devices", "list the devices of this machine"), [] {
+            print_devices();
+            return 0;
+          }};
 }
 
 }  // namespace demi::tools

@@ -103,7 +103,10 @@ Command add_plan_command(CLI::App& app) {
       ->add_option("--compare", request->compare,
                    "print the memory under this policy and --policy side by side, and why")
       ->check(CLI::Validator(models::check_policy, "POLICY"));
-  return {command, [request] { print_plan(*request); }};
+  return {command, [request] {
+            print_plan(*request);
+            return 0;
+          }};
 }
 
 }  // namespace demi::tools

@@ -1,4 +1,4 @@
-#include "models/json_file.h"
+#include "models/output_file.h"
 
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ std::string failure(const std::filesystem::path& path, int error) {
 
 }  // namespace
 
-std::string check_json_file(const std::string& path) {
+std::string check_output_file(const std::string& path) {
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) return failure(path, EISDIR);
   const std::filesystem::path temporary = temporary_name(path);
@@ -39,11 +39,11 @@ std::string check_json_file(const std::string& path) {
   return "";
 }
 
-void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+void write_text(const std::filesystem::path& path, const std::string& text) {
   const std::filesystem::path temporary = temporary_name(path);
   errno = 0;
   std::ofstream file(temporary);
-  file << json.dump(2) << '\n';
+  file << text;
   file.close();
   if (!file) {
     const int error = errno;
@@ -56,6 +56,10 @@ void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
     remove_quietly(temporary);
     throw std::runtime_error(failure(path, error.value()));
   }
+}
+
+void write_json(const std::filesystem::path& path, const nlohmann::json& json) {
+  write_text(path, json.dump(2) + "\n");
 }
 
 }  // namespace demi::models
