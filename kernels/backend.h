@@ -81,6 +81,10 @@ class Backend {
   [[nodiscard]] virtual std::unique_ptr<InputSet> allocate_inputs(
       const std::vector<std::size_t>& bytes) = 0;
 
+  /// Bytes that arrays of a data set may take on the device now, so that steps gather their samples
+  /// there; 0 where this would gain nothing.
+  [[nodiscard]] virtual std::size_t room_for_data() const { return 0; }
+
   /// `memory` is of this backend and is kept.
   [[nodiscard]] virtual std::unique_ptr<Readback> make_readback(
       std::shared_ptr<const DeviceMemory> memory) = 0;

@@ -40,6 +40,7 @@
 #include <demi/ops/conv2d.h>
 #include <demi/ops/cross_entropy.h>
 #include <demi/ops/dropout.h>
+#include <demi/ops/gather_rows.h>
 #include <demi/ops/matmul.h>
 #include <demi/ops/movement.h>
 #include <demi/ops/pooling.h>

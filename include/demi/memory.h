@@ -15,8 +15,8 @@ enum class StepMode { kTrain, kEvaluate, kPredict };
 
 /// Bytes of one step by what they are for. The categories inside the arena are each a peak over the
 /// step, so where they take turns in one place they add up to more than `arena`; `total` is what
-/// demi allocates on the device: arena, weights, optimizer, constants, step state and input
-/// buffers. What libraries take besides is MemoryPlan::overhead.
+/// demi allocates on the device: arena, weights, optimizer, constants, step state, input
+/// buffers and data sets. What libraries take besides is MemoryPlan::overhead.
 struct PlannedBytes {
   std::size_t activations = 0;     ///< forward results kept for the backward half
   std::size_t weights = 0;         ///< all variables of the model's layers, the master copies
@@ -27,6 +27,7 @@ struct PlannedBytes {
   std::size_t workspace = 0;    ///< scratch memory of kernels
   std::size_t arena = 0;        ///< activations to gradients, temporaries and workspace as laid out
   std::size_t input_buffers = 0;  ///< two sets: one is filled while the other is computed on
+  std::size_t data_sets = 0;      ///< arrays that fit keeps on the device, see CompileOptions
   std::size_t constants = 0;
   std::size_t step_state = 0;  ///< counters, loss scale, learning rate, metric sums
   std::size_t total = 0;

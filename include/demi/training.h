@@ -28,6 +28,10 @@ struct CompileOptions {
   std::string device = "";
   /// Of the CPU; 0: DEMI_NUM_THREADS or the number of processors. Results do not depend on it.
   int threads = 0;
+  /// Whether fit copies its data sets to a GPU, where they take at most half of the free memory;
+  /// otherwise, and on the CPU, each batch is copied while the one before is computed on. Results
+  /// are the same.
+  bool data_on_device = true;
 };
 
 /// Where training stands in its data: the next batch to be trained on. With `seed` it determines

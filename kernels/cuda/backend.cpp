@@ -59,6 +59,14 @@ class CudaBackend final : public Backend {
     return allocate_device_inputs(context_, name_, bytes);
   }
 
+  /// Half of what is free; activations and what the process allocates later need room too.
+  [[nodiscard]] std::size_t room_for_data() const override {
+    if (!context_->has_device()) return 0;
+    std::size_t free = 0, total = 0;
+    DEMI_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+    return free / 2;
+  }
+
   [[nodiscard]] std::unique_ptr<Readback> make_readback(
       std::shared_ptr<const DeviceMemory> memory) override {
     require_device();

@@ -16,6 +16,7 @@ enum class VariableRole {
   kWeight,         ///< created by a layer, trainable or not
   kOptimizerSlot,  ///< moments, accumulators, averages
   kStepState,      ///< counters, loss scale, learning rate, metric sums
+  kData,           ///< a whole array of a data set, of which steps take rows
 };
 
 struct VariableState {

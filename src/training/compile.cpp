@@ -4,6 +4,7 @@
 
 #include <demi/ops/binary.h>
 #include <demi/ops/cast.h>
+#include <demi/ops/gather_rows.h>
 #include <demi/ops/reduction.h>
 #include <demi/ops/state.h>
 
@@ -68,14 +69,37 @@ void write_losses(const TrainingSpec& training, const std::vector<SymbolicTensor
   }
 }
 
+/// Inputs, then targets, of samples that the step itself takes from the data set.
+std::vector<SymbolicTensor> gather_feeds(ir::Graph& graph, const StepSpec& spec) {
+  std::vector<SymbolicTensor> arrays;
+  std::vector<ops::RescaleAttributes> rescales;
+  for (const std::vector<FeedSpec>* feeds : {&spec.inputs, &spec.targets}) {
+    for (const FeedSpec& feed : *feeds) {
+      arrays.push_back(graph.tensor(graph.read_variable(feed.array)));
+      rescales.push_back({feed.scale, feed.offset});
+    }
+  }
+  const TensorType rows = {{spec.inputs[0].type.shape[0]}, int64};
+  return ops::gather_rows(graph.tensor(graph.add_input("rows", rows)), arrays, rescales);
+}
+
+std::vector<SymbolicTensor> add_feeds(ir::Graph& graph, const StepSpec& spec) {
+  if (spec.gathers_rows()) return gather_feeds(graph, spec);
+  std::vector<SymbolicTensor> values;
+  for (const FeedSpec& feed : spec.inputs) values.push_back(add_feed(graph, feed));
+  for (const FeedSpec& feed : spec.targets) values.push_back(add_feed(graph, feed));
+  return values;
+}
+
 Forward write_forward(ir::Graph& graph, const LayerGraph& model, const StepSpec& spec,
                       const TrainingSpec* training) {
-  std::vector<SymbolicTensor> inputs, targets;
+  const std::vector<SymbolicTensor> feeds = add_feeds(graph, spec);
+  std::vector<SymbolicTensor> inputs;
   for (std::size_t i = 0; i < spec.inputs.size(); ++i) {
-    const DType dtype = model.type(model.inputs[i].value).dtype;
-    inputs.push_back(ops::cast(add_feed(graph, spec.inputs[i]), dtype));
+    inputs.push_back(ops::cast(feeds[i], model.type(model.inputs[i].value).dtype));
   }
-  for (const FeedSpec& feed : spec.targets) targets.push_back(add_feed(graph, feed));
+  const std::vector<SymbolicTensor> targets(
+      feeds.begin() + static_cast<std::ptrdiff_t>(inputs.size()), feeds.end());
   TracedModel traced = trace_model(model, inputs, {.training = spec.mode == StepMode::kTrain});
   Forward forward;
   forward.outputs = std::move(traced.outputs);

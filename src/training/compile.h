@@ -27,6 +27,9 @@ struct FeedSpec {
   TensorType type;  ///< with the batch as first extent
   double scale = 1;
   double offset = 0;
+  /// The whole array, where it lies on the device: the step is fed with numbers of rows. Of all
+  /// feeds of a step or of none.
+  std::shared_ptr<VariableState> array = nullptr;
 };
 
 /// What a program is compiled for.
@@ -35,6 +38,8 @@ struct StepSpec {
   std::vector<FeedSpec> inputs;   ///< one per model input
   std::vector<FeedSpec> targets;  ///< one per model output; none for kPredict
   std::uint64_t seed = 0;         ///< of dropout
+
+  [[nodiscard]] bool gathers_rows() const { return inputs.at(0).array != nullptr; }
 };
 
 /// A number reported per epoch besides the loss: the mean over samples of function(y_true, y_pred).
@@ -85,7 +90,12 @@ class Program {
   [[nodiscard]] const StepSpec& spec() const { return spec_; }
   [[nodiscard]] const plan::Plan& plan() const { return executor_.plan(); }
 
-  /// Host memory for input `index` or target `index`, row-major, of the spec's type.
+  /// Host memory for the numbers of the rows, one a sample, of a step that gathers them.
+  [[nodiscard]] std::int64_t* row_numbers(int buffer) {
+    return static_cast<std::int64_t*>(executor_.feed(0, buffer));
+  }
+  /// Host memory for input `index` or target `index`, row-major, of the spec's type; of a step that
+  /// is fed with samples.
   [[nodiscard]] void* input(std::size_t index, int buffer) { return executor_.feed(index, buffer); }
   [[nodiscard]] void* target(std::size_t index, int buffer) {
     return executor_.feed(spec_.inputs.size() + index, buffer);

@@ -59,6 +59,12 @@ std::pair<Dataset, Dataset> divide(const Dataset& data, const FitOptions& option
   return {train, validation};
 }
 
+/// `trainer`, after it has copied the data to its device, if it does so.
+Trainer& on_device(Trainer& trainer, const std::pair<Dataset, Dataset>& data) {
+  trainer.keep_on_device(data.first, data.second, "fit");
+  return trainer;
+}
+
 /// One call of fit.
 class FitRun {
  public:
@@ -103,8 +109,8 @@ FitRun::FitRun(Model model, Trainer& trainer, const Dataset& data, const FitOpti
       options_(options),
       model_(std::move(model)),
       data_(divide(data, options)),
-      training_(trainer, StepMode::kTrain, data_.first, options.batch_size, options.steps_per_epoch,
-                "fit"),
+      training_(on_device(trainer, data_), StepMode::kTrain, data_.first, options.batch_size,
+                options.steps_per_epoch, "fit", DataPlace::kDevice),
       seed_(options.resume ? options.resume->seed : options.seed.value_or(random_seed())),
       control_{.model = &model_,
                .parameters = {.epochs = options.epochs,
@@ -125,7 +131,7 @@ FitRun::FitRun(Model model, Trainer& trainer, const Dataset& data, const FitOpti
     const std::int64_t batch_size =
         options.validation_batch_size > 0 ? options.validation_batch_size : options.batch_size;
     validation_.emplace(trainer, StepMode::kEvaluate, data_.second, batch_size, 0,
-                        "fit, validation data");
+                        "fit, validation data", DataPlace::kDevice);
     check_values(trainer.model(), spec, data_.second, options.allow_non_finite,
                  "fit, validation data");
   }

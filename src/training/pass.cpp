@@ -8,7 +8,7 @@
 namespace demi::internal {
 
 Pass::Pass(Trainer& trainer, StepMode mode, Dataset data, std::int64_t batch_size,
-           std::int64_t max_steps, const std::string& where)
+           std::int64_t max_steps, const std::string& where, DataPlace place)
     : data_(std::move(data)), mode_(mode), batch_size_(batch_size) {
   if (batch_size_ < 1) {
     fail_argument(where,
@@ -18,10 +18,10 @@ Pass::Pass(Trainer& trainer, StepMode mode, Dataset data, std::int64_t batch_siz
   if (max_steps > 0) steps_ = std::min(steps_, max_steps);
   const std::int64_t whole_batches = data_.size() / batch_size_;
   if (std::min(steps_, whole_batches) > 0) {
-    whole_ = trainer.program(mode_, data_, batch_size_, where);
+    whole_ = trainer.program(mode_, data_, batch_size_, where, place);
   }
   if (steps_ > whole_batches) {
-    rest_ = trainer.program(mode_, data_, data_.size() % batch_size_, where);
+    rest_ = trainer.program(mode_, data_, data_.size() % batch_size_, where, place);
   }
 }
 
@@ -34,6 +34,10 @@ std::unique_ptr<BatchLoader> Pass::load(std::vector<std::int64_t> order,
   auto buffers = [this](std::int64_t rows, int buffer) {
     Program& program = rows == batch_size_ ? *whole_ : *rest_;
     BatchBuffers result;
+    if (program.spec().gathers_rows()) {
+      result.row_numbers = program.row_numbers(buffer);
+      return result;
+    }
     for (std::size_t i = 0; i < program.spec().inputs.size(); ++i) {
       result.inputs.push_back(program.input(i, buffer));
     }

@@ -17,10 +17,11 @@ namespace demi::internal {
 /// compiled by the constructor, so that no step waits for a compilation.
 class Pass {
  public:
-  /// At most `max_steps` batches; 0: all. Throws std::invalid_argument "[where] …" for a batch size
-  /// below 1.
+  /// At most `max_steps` batches; 0: all. DataPlace::kDevice is for data that
+  /// Trainer::keep_on_device was given last. Throws std::invalid_argument "[where] …" for a batch
+  /// size below 1.
   Pass(Trainer& trainer, StepMode mode, Dataset data, std::int64_t batch_size,
-       std::int64_t max_steps, const std::string& where);
+       std::int64_t max_steps, const std::string& where, DataPlace place = DataPlace::kHost);
 
   [[nodiscard]] std::int64_t steps() const { return steps_; }
   [[nodiscard]] std::int64_t batch_size() const { return batch_size_; }

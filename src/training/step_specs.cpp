@@ -112,7 +112,8 @@ bool same_step(const StepSpec& a, const StepSpec& b) {
   const auto same_feeds = [](const std::vector<FeedSpec>& x, const std::vector<FeedSpec>& y) {
     return std::equal(x.begin(), x.end(), y.begin(), y.end(),
                       [](const FeedSpec& f, const FeedSpec& g) {
-                        return f.type == g.type && f.scale == g.scale && f.offset == g.offset;
+                        return f.type == g.type && f.scale == g.scale && f.offset == g.offset &&
+                               f.array == g.array;
                       });
   };
   return a.mode == b.mode && a.seed == b.seed && same_feeds(a.inputs, b.inputs) &&

@@ -132,9 +132,9 @@ const TrainingSpec& Trainer::require_training(const std::string& where) const {
 }
 
 std::shared_ptr<Program> Trainer::program(StepMode mode, const Dataset& data, std::int64_t rows,
-                                          const std::string& where) {
-  const StepSpec spec =
-      internal::make_step_spec(model_, training(), mode, data, rows, seed_, where);
+                                          const std::string& where, DataPlace place) {
+  StepSpec spec = internal::make_step_spec(model_, training(), mode, data, rows, seed_, where);
+  if (place == DataPlace::kDevice) take_from_device(spec);
   const auto found = std::find_if(programs_.begin(), programs_.end(), [&](const auto& program) {
     return internal::same_step(program->spec(), spec);
   });
@@ -143,7 +143,7 @@ std::shared_ptr<Program> Trainer::program(StepMode mode, const Dataset& data, st
     program = *found;
     programs_.erase(found);
   } else {
-    program = compile_step(model_, spec, training(), training_ ? &state_ : nullptr, arena_);
+    program = compile(std::move(spec));
     if (programs_.size() == kMaxPrograms) programs_.erase(programs_.begin());
   }
   programs_.push_back(program);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -46,6 +47,22 @@ struct BatchInPlace {
   int buffer = 0;
 };
 
+namespace internal {
+
+/// An array of a data set and the type in which steps see the whole of it.
+struct DataSource {
+  const Tensor* tensor = nullptr;
+  TensorType type;
+};
+
+}  // namespace internal
+
+/// From where steps take their samples.
+enum class DataPlace {
+  kHost,
+  kDevice,  ///< where the whole data set lies there; otherwise as kHost
+};
+
 /// Owned by the model; not thread safe. Programs are compiled at the first use of a batch size and
 /// kept; all of them share one arena.
 class Trainer {
@@ -66,9 +83,16 @@ class Trainer {
   /// Whether waiting for the device costs nothing, so that state may be read after every step.
   [[nodiscard]] bool is_synchronous() const { return is_synchronous_; }
 
-  /// The program for batches of `rows` samples of `data`, compiled now if need be.
+  /// The program for batches of `rows` samples of `data`, compiled now if need be. With
+  /// DataPlace::kDevice the data must be those that keep_on_device was given last.
   [[nodiscard]] std::shared_ptr<Program> program(StepMode mode, const Dataset& data,
-                                                 std::int64_t rows, const std::string& where);
+                                                 std::int64_t rows, const std::string& where,
+                                                 DataPlace place = DataPlace::kHost);
+
+  /// Copies the arrays of both to the device if it has room for them and compile() allows it, in
+  /// place of those that were there before. `validation` may be empty. Their memory is kept until
+  /// the next call. Throws as program() does.
+  void keep_on_device(const Dataset& training, const Dataset& validation, const std::string& where);
 
   /// The small variables of all steps, to be read without waiting.
   [[nodiscard]] runtime::StateBlock& state_block() const { return arena_->state(); }
@@ -118,6 +142,15 @@ class Trainer {
   [[nodiscard]] MemoryPlan plan_memory(const LayerGraph& model, std::int64_t batch_size,
                                        const MemoryPlanOptions& options,
                                        const std::string& where) const;
+  /// Notes the arrays of the feeds of `spec` in it, if they lie on the device.
+  void take_from_device(StepSpec& spec) const;
+  std::vector<std::shared_ptr<VariableState>> drop_device_data();
+  /// Fills arrays_, with arrays of `old` where their types fit, which are taken out of it.
+  void copy_to_device(const std::map<StepMode, std::vector<internal::DataSource>>& sources,
+                      std::vector<std::shared_ptr<VariableState>>& old);
+  void drop_programs_that_read(const std::vector<std::shared_ptr<VariableState>>& arrays);
+  /// compile_step(); data sets on the device make room for a step that does not fit beside them.
+  [[nodiscard]] std::shared_ptr<Program> compile(StepSpec spec);
   static Logs logs_of(const std::vector<Accumulator>& accumulators);
   static void reset(const std::vector<Accumulator>& accumulators);
 
@@ -131,6 +164,8 @@ class Trainer {
   std::vector<SkippedStep> skips_;
   std::vector<RangeSample> range_samples_;
   std::vector<std::shared_ptr<Program>> programs_;  ///< least recently used first
+  /// What keep_on_device keeps, by mode, in the order of inputs and targets.
+  std::map<StepMode, std::vector<std::shared_ptr<VariableState>>> arrays_;
 };
 
 }  // namespace demi

@@ -16,7 +16,7 @@ namespace demi {
 namespace {
 
 /// Three steps of a model with a convolution, pooling, normalisation and a dense layer.
-std::vector<Tensor> train() {
+std::vector<Tensor> train(bool data_on_device) {
   set_random_seed(7);
   reset_layer_names();
   set_global_policy("mixed_float16");
@@ -27,7 +27,8 @@ std::vector<Tensor> train() {
   model.compile({.optimizer = SGD({.learning_rate = 0.1}),
                  .loss = "sparse_categorical_crossentropy",
                  .metrics = {"accuracy"},
-                 .device = "cuda-emu"});
+                 .device = "cuda-emu",
+                 .data_on_device = data_on_device});
   const Tensor x = testing::random_tensor({6, 6, 6, 3}, float32, 1, 0, 1);
   const Tensor y = testing::random_tensor({6}, int32, 2, 0, 4);
   (void)model.fit(x, y, {.batch_size = 2, .verbose = 0});
@@ -40,7 +41,7 @@ class EmulatedGpuFailure : public testing::EmulatedGpuTest {
     EmulatedGpuTest::SetUp();
     if (IsSkipped()) return;
     // What the first run keeps, later runs find: engines that were chosen, the device itself.
-    expected_ = train();
+    expected_ = train(true);
     alive_ = leaks();
   }
   void TearDown() override {
@@ -50,9 +51,9 @@ class EmulatedGpuFailure : public testing::EmulatedGpuTest {
   static std::size_t leaks() { return DEMI_EMULATOR(demi_emulator_leaks)(nullptr); }
 
   /// The message of the error that training ends with; none if it ends with the right weights.
-  std::optional<std::string> failure() {
+  std::optional<std::string> failure(bool data_on_device = true) {
     try {
-      const std::vector<Tensor> weights = train();
+      const std::vector<Tensor> weights = train(data_on_device);
       for (std::size_t i = 0; i < weights.size(); ++i) {
         testing::expect_close(weights[i], testing::to_doubles(expected_[i]), 1e-2, 1.0,
                               "weight " + std::to_string(i));
@@ -80,13 +81,22 @@ TEST_F(EmulatedGpuFailure, OfAnyAllocationIsOutOfMemory) {
   std::int64_t failures = 0;
   for (;; ++failures) {
     DEMI_EMULATOR(demi_emulator_fail_allocation_after)(failures);
-    const std::optional<std::string> message = failure();
+    const std::optional<std::string> message = failure(/*data_on_device=*/false);
     expect_nothing_left("allocation " + std::to_string(failures));
     if (!message || HasFailure()) break;
     EXPECT_TRUE(is_out_of_memory_) << *message;
     EXPECT_NE(message->find("bytes of the device are free"), std::string::npos) << *message;
   }
   EXPECT_GT(failures, 5) << "fewer allocations than a model needs";
+}
+
+TEST_F(EmulatedGpuFailure, OfAnAllocationMakesDataLeaveTheDevice) {
+  // The first is the context's own; those after it are of the data, then of the steps.
+  for (const std::int64_t n : {1, 2, 3, 4, 6, 9, 12}) {
+    DEMI_EMULATOR(demi_emulator_fail_allocation_after)(n);
+    EXPECT_EQ(failure(/*data_on_device=*/true), std::nullopt) << "allocation " << n;
+    expect_nothing_left("allocation " + std::to_string(n));
+  }
 }
 
 TEST_F(EmulatedGpuFailure, OfAnyCallIsADeviceError) {

@@ -86,6 +86,10 @@ void BatchLoader::fill(const Batch& batch, std::vector<std::int64_t>& rows) cons
         data_.row(options_.order.empty() ? i : options_.order[static_cast<std::size_t>(i)]));
   }
   const BatchBuffers buffers = options_.buffers(batch.rows, batch.buffer);
+  if (buffers.row_numbers != nullptr) {
+    std::copy(rows.begin(), rows.end(), buffers.row_numbers);
+    return;
+  }
   for (std::size_t i = 0; i < data_.input_count(); ++i) {
     gather_rows(data_.input(i), rows, buffers.inputs.at(i));
   }

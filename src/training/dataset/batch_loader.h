@@ -25,6 +25,8 @@ void gather_rows(const Tensor& source, std::span<const std::int64_t> rows, void*
 struct BatchBuffers {
   std::vector<void*> inputs;
   std::vector<void*> targets;
+  /// For the numbers of the stored rows, which then go there instead of the rows themselves.
+  std::int64_t* row_numbers = nullptr;
 };
 
 struct LoaderOptions {

@@ -183,13 +183,16 @@ PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
     planned.optimizer = bytes_of(optimizer->variables(), VariableRole::kOptimizerSlot);
   }
   planned.input_buffers = Program::kBuffers * memory.feeds;
+  for (const auto& variable : plan.variables) {
+    if (variable->role == VariableRole::kData) planned.data_sets += variable->type.bytes();
+  }
   planned.constants = memory.constants;
   const bool counts =
       std::any_of(plan.variables.begin(), plan.variables.end(),
                   [](const auto& variable) { return variable->role == VariableRole::kStepState; });
   planned.step_state = counts ? runtime::StateBlock::kBytes : 0;
   planned.total = planned.weights + planned.optimizer + planned.arena + planned.input_buffers +
-                  planned.constants + planned.step_state;
+                  planned.data_sets + planned.constants + planned.step_state;
   return planned;
 }
 
