@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -90,6 +91,14 @@ class Backend {
 
   /// `launches` is kept; the kernels and memory it names must outlive the sequence.
   [[nodiscard]] virtual std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) = 0;
+
+  /// For each kernel of a sequence, Kernel::launches() of it, or 0 if the sequence makes it part of
+  /// one before it.
+  [[nodiscard]] virtual std::vector<int> launch_counts(std::span<Kernel* const> kernels) const {
+    std::vector<int> counts;
+    for (const Kernel* kernel : kernels) counts.push_back(kernel->launches());
+    return counts;
+  }
 
   /// Waits for all queued work.
   virtual void synchronize() = 0;

@@ -7,7 +7,7 @@
 
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
+#include "kernels/cuda/scalars.cuh"
 #include "kernels/cuda/registry.h"
 
 namespace demi::cuda {
@@ -18,7 +18,7 @@ constexpr std::int64_t kChunkBytes = 65536;  // of one tensor, checked by one bl
 
 /// Tensors of one launch, cut into chunks that are numbered through.
 struct TensorList {
-  static constexpr int kCapacity = 184;  // what fits into a kernel's parameters
+  static constexpr int kCapacity = 183;  // what fits into a kernel's parameters
   const void* data[kCapacity];
   std::int64_t bytes[kCapacity];
   std::int32_t first_chunk[kCapacity];
@@ -73,9 +73,10 @@ __device__ bool range_is_finite(const unsigned char* data, const ExponentMasks& 
   return finite;
 }
 
-/// The verdict on the tensors of `list`, and on those before if `follows`, by the last block.
+/// The verdict on the tensors of `list`, and on those before if `follows`, by the last block, which
+/// then goes on with `then`.
 __global__ void all_finite(TensorList list, bool follows, bool* verdicts, unsigned* counter,
-                           bool* result) {
+                           bool* result, ScalarProgram then) {
   bool finite = true;
   for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < list.chunks;
        chunk += static_cast<std::int32_t>(gridDim.x)) {
@@ -102,28 +103,8 @@ __global__ void all_finite(TensorList list, bool follows, bool* verdicts, unsign
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) all = verdicts[i] && all;
   all = __syncthreads_and(all) != 0;
   if (threadIdx.x == 0) *result = all;
-}
-
-__global__ void loss_scale_update(float* scale, std::int64_t* good_steps,
-                                  std::int64_t* skipped_steps, std::int64_t* consecutive_skips,
-                                  const bool* finite, std::int64_t growth_steps, bool dynamic) {
-  float factor = 1;
-  if (*finite) {
-    *consecutive_skips = 0;
-    ++*good_steps;
-    if (dynamic && *good_steps >= growth_steps) factor = 2;
-  } else {
-    ++*skipped_steps;
-    ++*consecutive_skips;
-    *good_steps = 0;
-    if (dynamic) factor = 0.5f;
-  }
-  if (factor == 1) return;
-  *good_steps = 0;
-  const float least = static_cast<float>(ops::kMinLossScale);
-  const float most = static_cast<float>(ops::kMaxLossScale);
-  const float scaled = *scale * factor;
-  *scale = scaled < least ? least : (scaled > most ? most : scaled);
+  __syncthreads();
+  run_program(then);
 }
 
 /// A launch without addresses, and which input is its first tensor.
@@ -157,33 +138,48 @@ std::vector<PlannedList> plan_lists(std::span<const TensorType> inputs, unsigned
   return lists;
 }
 
-std::unique_ptr<Kernel> make_all_finite(const KernelRequest& request, Context& context,
-                                        std::string&) {
-  const unsigned most_blocks = 8 * static_cast<unsigned>(context.properties().multiprocessors);
-  const auto body = [lists = plan_lists(request.inputs, most_blocks),
-                     counter = context.block_counter(), &context](const KernelArguments& a) {
-    bool follows = false;
-    for (const PlannedList& planned : lists) {
+class AllFinite final : public CarryingKernel {
+ public:
+  AllFinite(std::vector<PlannedList> lists, unsigned most_blocks, Context& context)
+      : CarryingKernel("tensor_lists", most_blocks, static_cast<int>(lists.size())),
+        lists_(std::move(lists)),
+        counter_(context.block_counter()),
+        context_(context) {}
+
+  void run_then(const KernelArguments& a, const ScalarProgram& then) override {
+    for (std::size_t k = 0; k < lists_.size(); ++k) {
+      const PlannedList& planned = lists_[k];
       TensorList list = planned.list;
       for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
         list.data[i] = a.inputs[planned.inputs[i]];
       }
-      launch(&all_finite, planned.blocks, kThreads, 0, context.stream(), list, follows,
-             static_cast<bool*>(a.workspace), counter, a.output<bool>(0));
-      follows = true;
+      launch(&all_finite, planned.blocks, kThreads, 0, context_.stream(), list, k > 0,
+             static_cast<bool*>(a.workspace), counter_, a.output<bool>(0),
+             k + 1 == lists_.size() ? then : ScalarProgram());
     }
-  };
-  return make_kernel("tensor_lists", most_blocks, body);
+  }
+
+ private:
+  std::vector<PlannedList> lists_;
+  unsigned* counter_;
+  Context& context_;
+};
+
+std::unique_ptr<Kernel> make_all_finite(const KernelRequest& request, Context& context,
+                                        std::string&) {
+  const unsigned most_blocks = 8 * static_cast<unsigned>(context.properties().multiprocessors);
+  return std::make_unique<AllFinite>(plan_lists(request.inputs, most_blocks), most_blocks, context);
 }
 
 std::unique_ptr<Kernel> make_loss_scale_update(const KernelRequest& request, Context& context,
                                                std::string&) {
   const auto attributes = request.attributes.as<ops::LossScaleAttributes>();
-  return make_kernel("scalar", 0, [attributes, &context](const KernelArguments& a) {
-    launch(&loss_scale_update, 1, 1, 0, context.stream(), a.output<float>(0),
-           a.output<std::int64_t>(1), a.output<std::int64_t>(2), a.output<std::int64_t>(3),
-           a.input<bool>(4), attributes.growth_steps, attributes.dynamic);
-  });
+  const auto describe = [attributes](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[4]},
+                             .outputs = {a.outputs[0], a.outputs[1], a.outputs[2], a.outputs[3]},
+                             .integers = {attributes.growth_steps, attributes.dynamic ? 1 : 0}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kLossScaleUpdate, describe, context);
 }
 
 }  // namespace

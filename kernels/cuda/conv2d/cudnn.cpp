@@ -49,9 +49,8 @@ class CudnnKernel final : public Kernel {
       std::function<void(const KernelArguments& arguments, cudnn::Plan& plan, std::byte* base)>;
 
   CudnnKernel(std::string name, const Pieces& pieces, cudnn::Plan plan, int own_launches, Body body)
-      : Kernel(std::move(name), pieces.workspace_bytes()),
+      : Kernel(std::move(name), pieces.workspace_bytes(), 1 + own_launches),
         plan_(std::move(plan)),
-        own_launches_(own_launches),
         body_(std::move(body)) {}
 
   void run(const KernelArguments& arguments) override {
@@ -60,12 +59,11 @@ class CudnnKernel final : public Kernel {
 
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}: {}; 1 call of cuDNN, {} own launches", name(), plan_.description(),
-                       own_launches_);
+                       launches() - 1);
   }
 
  private:
   cudnn::Plan plan_;
-  int own_launches_;
   Body body_;
 };
 

@@ -27,7 +27,8 @@ class TwoSteps final : public Kernel {
   TwoSteps(std::string name, std::size_t image_bytes, std::unique_ptr<Kernel> first,
            Inputs first_inputs, std::unique_ptr<Kernel> second, Inputs second_inputs)
       : Kernel(std::move(name), aligned(image_bytes) +
-                                    std::max(first->workspace_bytes(), second->workspace_bytes())),
+                                    std::max(first->workspace_bytes(), second->workspace_bytes()),
+               first->launches() + second->launches()),
         image_bytes_(aligned(image_bytes)),
         first_(std::move(first)),
         second_(std::move(second)),

@@ -76,16 +76,16 @@ std::unique_ptr<Kernel> make_epilogue(const KernelRequest& request, Context& con
   }
   std::shared_ptr<LtProduct> product = LtProduct::make(problem, context, reason);
   if (!product) return nullptr;
-  return make_kernel("cublaslt", product->workspace_bytes(),
-                     [product, job = finish_of(request), has_bias = problem.has_bias,
-                      &context](const KernelArguments& arguments) {
-                       Finish now = job;
-                       now.sums = now.y = arguments.outputs[0];
-                       product->run(arguments.inputs[1], arguments.inputs[0],
-                                    has_bias ? arguments.inputs[2] : nullptr, now.y,
-                                    arguments.workspace);
-                       if (now.relu) finish(now, context.stream());
-                     });
+  const Finish job = finish_of(request);
+  const auto body = [product, job, has_bias = problem.has_bias,
+                     &context](const KernelArguments& arguments) {
+    Finish now = job;
+    now.sums = now.y = arguments.outputs[0];
+    product->run(arguments.inputs[1], arguments.inputs[0],
+                 has_bias ? arguments.inputs[2] : nullptr, now.y, arguments.workspace);
+    if (now.relu) finish(now, context.stream());
+  };
+  return make_kernel("cublaslt", product->workspace_bytes(), body, job.relu ? 2 : 1);
 }
 
 /// The product alone by cuBLASLt, in float32 where y is of 16 bits, so that the bias is added
@@ -108,18 +108,18 @@ std::unique_ptr<Kernel> make_separate(const KernelRequest& request, Context& con
       is_narrow ? static_cast<std::size_t>(problem.m * problem.n) * sizeof(float) : 0;
   Finish job = finish_of(request);
   job.sums_dtype = problem.output;
-  return make_kernel(
-      "cublaslt_then_bias", product_bytes + sums_bytes,
-      [product, product_bytes, job, is_narrow, &context](const KernelArguments& arguments) {
-        Finish now = job;
-        auto* workspace = static_cast<std::byte*>(arguments.workspace);
-        now.y = arguments.outputs[0];
-        now.bias = arguments.inputs[2];
-        void* sums = is_narrow ? workspace + product_bytes : now.y;
-        now.sums = sums;
-        product->run(arguments.inputs[1], arguments.inputs[0], nullptr, sums, workspace);
-        finish(now, context.stream());
-      });
+  const auto body = [product, product_bytes, job, is_narrow,
+                     &context](const KernelArguments& arguments) {
+    Finish now = job;
+    auto* workspace = static_cast<std::byte*>(arguments.workspace);
+    now.y = arguments.outputs[0];
+    now.bias = arguments.inputs[2];
+    void* sums = is_narrow ? workspace + product_bytes : now.y;
+    now.sums = sums;
+    product->run(arguments.inputs[1], arguments.inputs[0], nullptr, sums, workspace);
+    finish(now, context.stream());
+  };
+  return make_kernel("cublaslt_then_bias", product_bytes + sums_bytes, body, 2);
 }
 
 }  // namespace

@@ -72,6 +72,7 @@ struct Split {
   explicit Split(const std::vector<Entry<2>>& entries)
       : single(tables(entries, [](const auto& e) { return e.dtype[0] != DType::kFloat64; })),
         wide(tables(entries, [](const auto& e) { return e.dtype[0] == DType::kFloat64; })) {}
+  [[nodiscard]] int launches() const { return static_cast<int>(single.size() + wide.size()); }
 };
 
 /// Starts the kernel for each table, with addresses.
@@ -97,17 +98,18 @@ std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request, Context& c
     entries.push_back({.elements = accumulator.shape.elements(),
                        .dtype = {accumulator.dtype, request.inputs[kControls + count + i].dtype}});
   }
-  return make_kernel(
-      "tables", 0, [split = Split(entries), count, &context](const KernelArguments& arguments) {
-        const Accumulation controls{.inverse_scale = arguments.input<float>(0),
-                                    .apply = arguments.input<bool>(1),
-                                    .position = arguments.input<std::int64_t>(2)};
-        launch_split(split, &accumulate<float>, &accumulate<double>, controls, context,
-                     [&](int list, std::size_t tensor) {
-                       if (list == 0) return arguments.outputs[tensor];
-                       return const_cast<void*>(arguments.inputs[kControls + count + tensor]);
-                     });
-      });
+  const Split split(entries);
+  const auto body = [split, count, &context](const KernelArguments& arguments) {
+    const Accumulation controls{.inverse_scale = arguments.input<float>(0),
+                                .apply = arguments.input<bool>(1),
+                                .position = arguments.input<std::int64_t>(2)};
+    launch_split(split, &accumulate<float>, &accumulate<double>, controls, context,
+                 [&](int list, std::size_t tensor) {
+                   if (list == 0) return arguments.outputs[tensor];
+                   return const_cast<void*>(arguments.inputs[kControls + count + tensor]);
+                 });
+  };
+  return make_kernel("tables", 0, body, split.launches());
 }
 
 std::unique_ptr<Kernel> make_ema(const KernelRequest& request, Context& context, std::string&) {
@@ -119,22 +121,22 @@ std::unique_ptr<Kernel> make_ema(const KernelRequest& request, Context& context,
     entries.push_back({.elements = variable.shape.elements(),
                        .dtype = {request.outputs[i].dtype, variable.dtype}});
   }
-  return make_kernel(
-      "tables", 0,
-      [split = Split(entries), &context,
-       a = request.attributes.as<ops::EmaAttributes>()](const KernelArguments& arguments) {
-        const Average controls{.apply = arguments.input<bool>(0),
-                               .iterations = arguments.input<std::int64_t>(1),
-                               .momentum = a.momentum,
-                               .overwrite_frequency = a.overwrite_frequency};
-        launch_split(split, &average<float>, &average<double>, controls, context,
-                     [&](int list, std::size_t tensor) {
-                       // Variables are outputs only where they may be overwritten,
-                       // then in the same buffer.
-                       return list == 0 ? arguments.outputs[tensor]
-                                        : const_cast<void*>(arguments.inputs[kControls + tensor]);
-                     });
-      });
+  const Split split(entries);
+  const auto body = [split, &context, a = request.attributes.as<ops::EmaAttributes>()](
+                        const KernelArguments& arguments) {
+    const Average controls{.apply = arguments.input<bool>(0),
+                           .iterations = arguments.input<std::int64_t>(1),
+                           .momentum = a.momentum,
+                           .overwrite_frequency = a.overwrite_frequency};
+    launch_split(split, &average<float>, &average<double>, controls, context,
+                 [&](int list, std::size_t tensor) {
+                   // Variables are outputs only where they may be overwritten, then in the same
+                   // buffer.
+                   return list == 0 ? arguments.outputs[tensor]
+                                    : const_cast<void*>(arguments.inputs[kControls + tensor]);
+                 });
+  };
+  return make_kernel("tables", 0, body, split.launches());
 }
 
 }  // namespace

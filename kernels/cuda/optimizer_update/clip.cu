@@ -88,28 +88,28 @@ std::unique_ptr<Kernel> make_clip(const KernelRequest& request, Context& context
   int chunks = 0;
   for (const auto& table : all) chunks = std::max(chunks, table.chunks());
   const auto bytes = (static_cast<std::size_t>(chunks) + 1) * sizeof(double);
-  return make_kernel("tables", bytes,
-                     [all, &context, attributes = request.attributes.as<ops::ClipAttributes>(),
-                      counter = context.block_counter()](const KernelArguments& arguments) {
-                       auto* workspace = static_cast<double*>(arguments.workspace);
-                       for (std::size_t i = 0; i < all.size(); ++i) {
-                         const Clip clip{.norm = attributes.norm,
-                                         .global = attributes.global,
-                                         .begins = i == 0,
-                                         .ends = i + 1 == all.size(),
-                                         .inverse_scale = arguments.input<float>(0),
-                                         .running_sum = workspace,
-                                         .partials = workspace + 1,
-                                         .counter = counter,
-                                         .coefficients = arguments.output<float>(0)};
-                         const auto table = with_addresses(all[i], [&](int, std::size_t tensor) {
-                           return const_cast<void*>(arguments.inputs[1 + tensor]);
-                         });
-                         // One block at least: coefficients of empty tensors are written too.
-                         launch(&clip_coefficients, std::max(blocks_for_chunks(table, context), 1U),
-                                kThreads, 0, context.stream(), table, clip);
-                       }
-                     });
+  const auto body = [all, &context, attributes = request.attributes.as<ops::ClipAttributes>(),
+                     counter = context.block_counter()](const KernelArguments& arguments) {
+    auto* workspace = static_cast<double*>(arguments.workspace);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Clip clip{.norm = attributes.norm,
+                      .global = attributes.global,
+                      .begins = i == 0,
+                      .ends = i + 1 == all.size(),
+                      .inverse_scale = arguments.input<float>(0),
+                      .running_sum = workspace,
+                      .partials = workspace + 1,
+                      .counter = counter,
+                      .coefficients = arguments.output<float>(0)};
+      const auto table = with_addresses(all[i], [&](int, std::size_t tensor) {
+        return const_cast<void*>(arguments.inputs[1 + tensor]);
+      });
+      // One block at least: coefficients of empty tensors are written too.
+      launch(&clip_coefficients, std::max(blocks_for_chunks(table, context), 1U), kThreads, 0,
+             context.stream(), table, clip);
+    }
+  };
+  return make_kernel("tables", bytes, body, static_cast<int>(all.size()));
 }
 
 }  // namespace

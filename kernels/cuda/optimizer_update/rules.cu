@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/optimizer_update/register.h"
 #include "kernels/cuda/optimizer_update/tensors.cuh"
+#include "kernels/cuda/scalars.cuh"
 
 namespace demi::cuda::optimizer_update {
 namespace {
@@ -77,9 +78,9 @@ template <class Rule>
 inline constexpr int kListsOf = 2 + Rule::kSlots;
 
 template <class C, class Rule>
-__global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule) {
+__device__ void update_tensors(const Table<kListsOf<Rule>>& table, const Controls& controls,
+                               const Rule& rule) {
   DEMI_SHARED(double, rates, [1]);
-  if (!*controls.apply) return;
   const double learning_rate = *controls.learning_rate;
   if (threadIdx.x == 0) {
     // Two powers in float64: once for a block.
@@ -121,36 +122,21 @@ __global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule
   });
 }
 
+template <class C, class Rule>
+__global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule,
+                       ScalarProgram then, unsigned* counter) {
+  if (*controls.apply) update_tensors<C>(table, controls, rule);
+  carry_out(then, counter);
+}
+
 template <class Rule>
-class UpdateKernel final : public Kernel {
+class UpdateKernel final : public CarryingKernel {
  public:
   UpdateKernel(const KernelRequest& request, const ops::UpdateAttributes& common, Rule rule,
                Context& context)
-      : Kernel("tables"),
-        rule_(rule),
-        common_(common),
-        variables_(request.outputs.size() / (1 + Rule::kSlots)),
-        first_gradient_(kControls + (common.clipped ? 1 : 0) + variables_),
-        one_coefficient_(common.clipped && request.inputs[kControls].shape[0] == 1),
-        context_(context) {
-    std::vector<Entry<kLists>> entries;
-    for (std::size_t i = 0; i < variables_; ++i) {
-      const TensorType& variable = request.outputs[i];
-      Entry<kLists> entry{.elements = variable.shape.elements(),
-                          .dtype = {variable.dtype, request.inputs[first_gradient_ + i].dtype},
-                          .flag = common.decayed.empty() || common.decayed[i]};
-      for (int slot = 0; slot < Rule::kSlots; ++slot) {
-        entry.dtype[2 + slot] = accumulation_dtype(variable.dtype);
-      }
-      entries.push_back(entry);
-    }
-    const auto is_double = [](const auto& entry) { return entry.dtype[0] == DType::kFloat64; };
-    const auto is_single = [](const auto& entry) { return entry.dtype[0] != DType::kFloat64; };
-    single_ = tables(entries, is_single);
-    double_ = tables(entries, is_double);
-  }
+      : UpdateKernel(tables_of(request, common), request, common, rule, context) {}
 
-  void run(const KernelArguments& arguments) override {
+  void run_then(const KernelArguments& arguments, const ScalarProgram& then) override {
     const Controls controls{.learning_rate = arguments.input<float>(0),
                             .inverse_scale = arguments.input<float>(1),
                             .apply = arguments.input<bool>(2),
@@ -159,23 +145,72 @@ class UpdateKernel final : public Kernel {
                             .one_coefficient = one_coefficient_,
                             .clip_value = common_.clip_value,
                             .weight_decay = common_.weight_decay};
-    for (const auto& table : single_) start<float>(table, controls, arguments);
-    for (const auto& table : double_) start<double>(table, controls, arguments);
+    for (std::size_t i = 0; i < tables_.size(); ++i) {
+      const ScalarProgram program = i + 1 == tables_.size() ? then : ScalarProgram();
+      if (tables_[i].dtype[0][0] == DType::kFloat64) {
+        start<double>(tables_[i], controls, arguments, program);
+      } else {
+        start<float>(tables_[i], controls, arguments, program);
+      }
+    }
   }
 
  private:
   static constexpr int kLists = kListsOf<Rule>;
+  using Tables = std::vector<Table<kLists>>;
+
+  UpdateKernel(Tables all, const KernelRequest& request, const ops::UpdateAttributes& common,
+               Rule rule, Context& context)
+      : CarryingKernel("tables", 0, static_cast<int>(all.size())),
+        rule_(rule),
+        common_(common),
+        variables_(variables_of(request)),
+        first_gradient_(first_gradient_of(request, common)),
+        one_coefficient_(common.clipped && request.inputs[kControls].shape[0] == 1),
+        counter_(context.block_counter()),
+        context_(context),
+        tables_(std::move(all)) {}
+
+  static std::size_t variables_of(const KernelRequest& request) {
+    return request.outputs.size() / (1 + Rule::kSlots);
+  }
+  static std::size_t first_gradient_of(const KernelRequest& request,
+                                       const ops::UpdateAttributes& common) {
+    return kControls + (common.clipped ? 1 : 0) + variables_of(request);
+  }
+
+  /// Of tensors that are computed in float, then of those in double.
+  static Tables tables_of(const KernelRequest& request, const ops::UpdateAttributes& common) {
+    const std::size_t first_gradient = first_gradient_of(request, common);
+    std::vector<Entry<kLists>> entries;
+    for (std::size_t i = 0; i < variables_of(request); ++i) {
+      const TensorType& variable = request.outputs[i];
+      Entry<kLists> entry{.elements = variable.shape.elements(),
+                          .dtype = {variable.dtype, request.inputs[first_gradient + i].dtype},
+                          .flag = common.decayed.empty() || common.decayed[i]};
+      for (int slot = 0; slot < Rule::kSlots; ++slot) {
+        entry.dtype[2 + slot] = accumulation_dtype(variable.dtype);
+      }
+      entries.push_back(entry);
+    }
+    const auto is_double = [](const auto& entry) { return entry.dtype[0] == DType::kFloat64; };
+    const auto is_single = [](const auto& entry) { return entry.dtype[0] != DType::kFloat64; };
+    Tables all = tables(entries, is_single);
+    for (auto& table : tables(entries, is_double)) all.push_back(table);
+    return all;
+  }
 
   template <class C>
   void start(const Table<kLists>& table, const Controls& controls,
-             const KernelArguments& arguments) const {
+             const KernelArguments& arguments, const ScalarProgram& then) const {
     const auto filled = with_addresses(table, [&](int list, std::size_t tensor) {
       if (list == 1) return const_cast<void*>(arguments.inputs[first_gradient_ + tensor]);
       const std::size_t group = list == 0 ? 0 : static_cast<std::size_t>(list) - 1;
       return arguments.outputs[group * variables_ + tensor];
     });
-    launch(&update<C, Rule>, blocks_for_chunks(table, context_), kThreads, 0, context_.stream(),
-           filled, controls, rule_);
+    // One block at least: what follows is not to be left out where all tensors are empty.
+    launch(&update<C, Rule>, std::max(blocks_for_chunks(table, context_), 1U), kThreads, 0,
+           context_.stream(), filled, controls, rule_, then, counter_);
   }
 
   Rule rule_;
@@ -183,8 +218,9 @@ class UpdateKernel final : public Kernel {
   std::size_t variables_;
   std::size_t first_gradient_;
   bool one_coefficient_;
+  unsigned* counter_;
   Context& context_;
-  std::vector<Table<kLists>> single_, double_;
+  Tables tables_;
 };
 
 std::unique_ptr<Kernel> make_adam(const KernelRequest& request, Context& context, std::string&) {

@@ -132,14 +132,15 @@ std::unique_ptr<Kernel> max_pool_kernel(const Problem& problem, bool with_relu, 
   const Windows& windows = problem.windows();
   const bool tiled = is_tiled(windows.rows) && is_tiled(windows.columns);
   const auto kernel = tiled ? &max_pool<T, N, true> : &max_pool<T, N, false>;
-  return make_kernel("packets", 0, [=, &context](const KernelArguments& arguments) {
+  const auto body = [=, &context](const KernelArguments& arguments) {
     problem.for_launches([&](const Windows& p, std::int64_t first) {
       const std::int64_t pooled = first * p.pooled_elements();
       launch_positions(kernel, p, p.rows.windows, p.columns.windows, N, context.stream(), with_relu,
                        arguments.input<T>(0) + first * p.image_elements(),
                        arguments.output<T>(0) + pooled, arguments.output<std::uint8_t>(1) + pooled);
     });
-  });
+  };
+  return make_kernel("packets", 0, body, problem.launches());
 }
 
 template <class T, int N>
@@ -148,7 +149,7 @@ std::unique_ptr<Kernel> max_pool_backward_kernel(const Problem& problem, bool wi
   const Windows& windows = problem.windows();
   const bool disjoint = windows.rows.is_disjoint() && windows.columns.is_disjoint();
   const auto kernel = disjoint ? &max_pool_backward_disjoint<T, N> : &max_pool_backward<T, N>;
-  return make_kernel("packets", 0, [=, &context](const KernelArguments& arguments) {
+  const auto body = [=, &context](const KernelArguments& arguments) {
     problem.for_launches([&](const Windows& p, std::int64_t first) {
       const std::int64_t pooled = first * p.pooled_elements();
       const int rows = disjoint ? p.rows.windows : p.rows.extent;
@@ -158,7 +159,8 @@ std::unique_ptr<Kernel> max_pool_backward_kernel(const Problem& problem, bool wi
                        arguments.input<T>(0) + pooled, arguments.input<std::uint8_t>(1) + pooled, y,
                        arguments.output<T>(0) + first * p.image_elements());
     });
-  });
+  };
+  return make_kernel("packets", 0, body, problem.launches());
 }
 
 }  // namespace
