@@ -45,7 +45,13 @@ class CudaBackend final : public Backend {
     return {.conv2d_bias_activation = true,
             .matmul_bias_activation = true,
             .batch_norm_relu = true,
-            .max_pool_relu = true};
+            .max_pool_relu = true,
+            .max_pool_bias_gradient = true,
+            .matmul_bias_gradient = true,
+            .matmul_relu_backward = true,
+            .mean_sparse_cross_entropy = true,
+            .weight_copies = true,
+            .ohwi_filters = true};
   }
 
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,

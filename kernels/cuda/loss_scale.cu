@@ -3,12 +3,15 @@
 #include <demi/ops/loss_scale.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <vector>
 
+#include "kernels/cuda/address_lists.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/scalars.cuh"
 #include "kernels/cuda/registry.h"
+#include "kernels/cuda/scalars.cuh"
 
 namespace demi::cuda {
 namespace {
@@ -16,14 +19,18 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kChunkBytes = 65536;  // of one tensor, checked by one block at a time
 
-/// Tensors of one launch, cut into chunks that are numbered through.
+/// A tensor, cut into chunks that are numbered through. Without padding.
+struct CheckedTensor {
+  const void* data;
+  std::int64_t bytes;
+  std::int32_t first_chunk;
+  std::int32_t dtype;
+};
+
+/// What the kernel gets of them.
 struct TensorList {
-  static constexpr int kCapacity = 183;  // what fits into a kernel's parameters
-  const void* data[kCapacity];
-  std::int64_t bytes[kCapacity];
-  std::int32_t first_chunk[kCapacity];
-  std::uint8_t dtype[kCapacity];
-  std::int32_t tensors;
+  const CheckedTensor* tensors;
+  std::int32_t count;
   std::int32_t chunks;
 };
 
@@ -73,94 +80,70 @@ __device__ bool range_is_finite(const unsigned char* data, const ExponentMasks& 
   return finite;
 }
 
-/// The verdict on the tensors of `list`, and on those before if `follows`, by the last block, which
-/// then goes on with `then`.
-__global__ void all_finite(TensorList list, bool follows, bool* verdicts, unsigned* counter,
-                           bool* result, ScalarProgram then) {
+/// The verdict on the tensors of `list` by the last block, which then goes on with `then`.
+__global__ void all_finite(TensorList list, bool* verdicts, unsigned* counter, bool* result,
+                           ScalarProgram then) {
   bool finite = true;
   for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < list.chunks;
        chunk += static_cast<std::int32_t>(gridDim.x)) {
-    int low = 0, high = list.tensors - 1;  // the last tensor that begins at or before the chunk
+    int low = 0, high = list.count - 1;  // the last tensor that begins at or before the chunk
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (list.first_chunk[middle] <= chunk) {
+      if (list.tensors[middle].first_chunk <= chunk) {
         low = middle;
       } else {
         high = middle - 1;
       }
     }
-    const std::int64_t begin = (chunk - list.first_chunk[low]) * kChunkBytes;
-    const std::int64_t bytes = list.bytes[low];
-    finite = range_is_finite(static_cast<const unsigned char*>(list.data[low]),
-                             masks_of(static_cast<DType>(list.dtype[low])), begin,
-                             begin + kChunkBytes < bytes ? begin + kChunkBytes : bytes) &&
+    const CheckedTensor& tensor = list.tensors[low];
+    const std::int64_t begin = (chunk - tensor.first_chunk) * kChunkBytes;
+    const std::int64_t end =
+        begin + kChunkBytes < tensor.bytes ? begin + kChunkBytes : tensor.bytes;
+    finite = range_is_finite(static_cast<const unsigned char*>(tensor.data),
+                             masks_of(static_cast<DType>(tensor.dtype)), begin, end) &&
              finite;
   }
   const bool block_is_finite = __syncthreads_and(finite) != 0;
   if (threadIdx.x == 0) verdicts[blockIdx.x] = block_is_finite;
   if (!is_last_block(counter)) return;
-  bool all = !follows || *result;
+  bool all = true;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) all = verdicts[i] && all;
   all = __syncthreads_and(all) != 0;
   if (threadIdx.x == 0) *result = all;
-  __syncthreads();
   run_program(then);
-}
-
-/// A launch without addresses, and which input is its first tensor.
-struct PlannedList {
-  TensorList list;
-  std::vector<std::size_t> inputs;
-  unsigned blocks;
-};
-
-std::vector<PlannedList> plan_lists(std::span<const TensorType> inputs, unsigned most_blocks) {
-  std::vector<PlannedList> lists;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto bytes = static_cast<std::int64_t>(inputs[i].bytes());
-    const std::int64_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
-    if (chunks == 0 && !lists.empty()) continue;
-    if (lists.empty() || lists.back().list.tensors == TensorList::kCapacity ||
-        lists.back().list.chunks + chunks > INT32_MAX / 2) {
-      lists.push_back({});
-    }
-    TensorList& list = lists.back().list;
-    list.bytes[list.tensors] = bytes;
-    list.first_chunk[list.tensors] = list.chunks;
-    list.dtype[list.tensors] = static_cast<std::uint8_t>(inputs[i].dtype);
-    list.chunks += static_cast<std::int32_t>(chunks);
-    ++list.tensors;
-    lists.back().inputs.push_back(i);
-  }
-  for (PlannedList& planned : lists) {
-    planned.blocks = std::clamp(static_cast<unsigned>(planned.list.chunks), 1u, most_blocks);
-  }
-  return lists;
 }
 
 class AllFinite final : public CarryingKernel {
  public:
-  AllFinite(std::vector<PlannedList> lists, unsigned most_blocks, Context& context)
-      : CarryingKernel("tensor_lists", most_blocks, static_cast<int>(lists.size())),
-        lists_(std::move(lists)),
+  AllFinite(std::span<const TensorType> inputs, unsigned most_blocks, Context& context)
+      : CarryingKernel("tensor_lists", most_blocks),
+        lists_(inputs.size() * sizeof(CheckedTensor), context),
         counter_(context.block_counter()),
-        context_(context) {}
+        context_(context) {
+    for (const TensorType& input : inputs) {
+      const auto bytes = static_cast<std::int64_t>(input.bytes());
+      tensors_.push_back({nullptr, bytes, chunks_, static_cast<std::int32_t>(input.dtype)});
+      chunks_ += static_cast<std::int32_t>((bytes + kChunkBytes - 1) / kChunkBytes);
+    }
+    blocks_ = std::clamp(static_cast<unsigned>(chunks_), 1u, most_blocks);
+  }
 
   void run_then(const KernelArguments& a, const ScalarProgram& then) override {
-    for (std::size_t k = 0; k < lists_.size(); ++k) {
-      const PlannedList& planned = lists_[k];
-      TensorList list = planned.list;
-      for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
-        list.data[i] = a.inputs[planned.inputs[i]];
-      }
-      launch(&all_finite, planned.blocks, kThreads, 0, context_.stream(), list, k > 0,
-             static_cast<bool*>(a.workspace), counter_, a.output<bool>(0),
-             k + 1 == lists_.size() ? then : ScalarProgram());
-    }
+    std::vector<CheckedTensor> tensors = tensors_;
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = a.inputs[i];
+    std::vector<std::byte> bytes(tensors.size() * sizeof(CheckedTensor));
+    std::memcpy(bytes.data(), tensors.data(), bytes.size());
+    const TensorList list = {static_cast<const CheckedTensor*>(lists_.store(bytes)),
+                             static_cast<std::int32_t>(tensors.size()), chunks_};
+    launch(&all_finite, blocks_, kThreads, 0, context_.stream(), list,
+           static_cast<bool*>(a.workspace), counter_, a.output<bool>(0), then);
   }
 
  private:
-  std::vector<PlannedList> lists_;
+  std::vector<CheckedTensor> tensors_;  ///< without addresses
+  std::int32_t chunks_ = 0;
+  unsigned blocks_ = 1;
+  AddressLists lists_;
   unsigned* counter_;
   Context& context_;
 };
@@ -168,7 +151,7 @@ class AllFinite final : public CarryingKernel {
 std::unique_ptr<Kernel> make_all_finite(const KernelRequest& request, Context& context,
                                         std::string&) {
   const unsigned most_blocks = 8 * static_cast<unsigned>(context.properties().multiprocessors);
-  return std::make_unique<AllFinite>(plan_lists(request.inputs, most_blocks), most_blocks, context);
+  return std::make_unique<AllFinite>(request.inputs, std::max(most_blocks, 1u), context);
 }
 
 std::unique_ptr<Kernel> make_loss_scale_update(const KernelRequest& request, Context& context,

@@ -41,7 +41,7 @@ void ScalarKernel::run(const KernelArguments& arguments) {
 }
 
 void run_in_order(const ScalarProgram& program, cudaStream_t stream) {
-  launch(&in_order, 1, kThreads, 0, stream, program);
+  launch(&in_order, 1, 32, 0, stream, program);
 }
 
 void run_side_by_side(const ScalarProgram& program, cudaStream_t stream) {

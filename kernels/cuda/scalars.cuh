@@ -68,14 +68,8 @@ __device__ void average(const ScalarInstruction& i) {
   }
 }
 
-/// One instruction by the threads of a block, of which all but moving averages need only one.
-__device__ inline void run_instruction(const ScalarInstruction& i) {
-  if (i.op == ScalarOp::kMovingAverage) {
-    if (!*static_cast<const bool*>(i.inputs[1])) return;
-    const bool wide = static_cast<DType>(i.dtypes[1]) == DType::kFloat64;
-    return wide ? average<double>(i) : average<float>(i);
-  }
-  if (threadIdx.x != 0) return;
+/// One instruction that is not a moving average, by one thread.
+__device__ inline void run_number(const ScalarInstruction& i) {
   switch (i.op) {
     case ScalarOp::kIncrement:
       if (*static_cast<const bool*>(i.inputs[0])) ++*static_cast<std::int64_t*>(i.outputs[0]);
@@ -90,17 +84,25 @@ __device__ inline void run_instruction(const ScalarInstruction& i) {
       *static_cast<float*>(i.outputs[0]) = 1 / *static_cast<const float*>(i.inputs[0]);
       return;
     default:
-      *static_cast<float*>(i.outputs[0]) = static_cast<float>(
-          schedule_rate(i, *static_cast<const std::int64_t*>(i.inputs[0])));
+      *static_cast<float*>(i.outputs[0]) =
+          static_cast<float>(schedule_rate(i, *static_cast<const std::int64_t*>(i.inputs[0])));
   }
 }
 
-/// A program by the threads of one block.
-__device__ inline void run_program(const ScalarProgram& program) {
-  for (std::int64_t i = 0; i < program.count; ++i) {
-    run_instruction(program.instructions[i]);
-    __syncthreads();
+/// One instruction by the threads of a block.
+__device__ inline void run_instruction(const ScalarInstruction& i) {
+  if (i.op == ScalarOp::kMovingAverage) {
+    if (!*static_cast<const bool*>(i.inputs[1])) return;
+    const bool wide = static_cast<DType>(i.dtypes[1]) == DType::kFloat64;
+    return wide ? average<double>(i) : average<float>(i);
   }
+  if (threadIdx.x == 0) run_number(i);
+}
+
+/// A program without moving averages, by the first thread of a block.
+__device__ inline void run_program(const ScalarProgram& program) {
+  if (threadIdx.x != 0) return;
+  for (std::int64_t i = 0; i < program.count; ++i) run_number(program.instructions[i]);
 }
 
 /// What a CarryingKernel's launch goes on with: `counter` is its Context::block_counter. Reached by

@@ -3,15 +3,21 @@
 
 #include <cstdint>
 
-#include <demi/schedules.h>
+#include <demi/ops/schedule.h>
 
-#include "kernels/cuda/scalars.h"
 #include "kernels/cuda/device_compat.cuh"
+#include "kernels/cuda/scalars.h"
 
 namespace demi::cuda {
 
 /// Of a ScalarInstruction, in integers[0]; integers[1] is the flag of the schedule.
-enum class ScheduleKind : std::int64_t { kConstant, kExponential, kInverseTime, kPolynomial, kCosine };
+enum class ScheduleKind : std::int64_t {
+  kConstant,
+  kExponential,
+  kInverseTime,
+  kPolynomial,
+  kCosine
+};
 
 // ---- How the host writes an instruction ------------------------------------------------------
 

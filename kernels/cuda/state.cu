@@ -32,9 +32,8 @@ std::unique_ptr<Kernel> make_increment(const KernelRequest&, Context& context, s
 std::unique_ptr<Kernel> make_cycle(const KernelRequest& request, Context& context, std::string&) {
   const std::int64_t length = request.attributes.as<ops::CycleAttributes>().length;
   const auto describe = [length](const KernelArguments& a) {
-    return ScalarInstruction{.inputs = {a.inputs[1]},
-                             .outputs = {a.outputs[0], a.outputs[1]},
-                             .integers = {length}};
+    return ScalarInstruction{
+        .inputs = {a.inputs[1]}, .outputs = {a.outputs[0], a.outputs[1]}, .integers = {length}};
   };
   return std::make_unique<ScalarKernel>("scalar", ScalarOp::kCycle, describe, context);
 }

@@ -35,9 +35,9 @@ void print_call(std::size_t number, const PlannedCall& call, bool refusals) {
   fmt::print("{:4} {:8} {}{}{}\n", number, call.phase, call.layer, call.layer.empty() ? "" : ": ",
              call.op);
   fmt::print("     {} -> {}\n", fmt::join(call.inputs, ", "), fmt::join(call.outputs, ", "));
-  const std::string launches =
-      call.launches == 0 ? "part of a launch above"
-                         : fmt::format("{} launch{}", call.launches, call.launches == 1 ? "" : "es");
+  const std::string launches = call.launches == 0 ? "part of a launch above"
+                                                  : fmt::format("{} launch{}", call.launches,
+                                                                call.launches == 1 ? "" : "es");
   fmt::print("     {}, {}, workspace {} bytes\n", call.kernel, launches, call.workspace_bytes);
   if (!refusals) return;
   for (const std::string& refused : call.refused) fmt::print("     refused {}\n", refused);

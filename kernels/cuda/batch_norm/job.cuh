@@ -63,9 +63,9 @@ template <class Select>
     const auto run = job.layout.length == kLength
                          ? select(tag, std::integral_constant<int, kLength>{})
                          : select(tag, std::integral_constant<int, 1>{});
-    return make_kernel("packets", static_cast<std::size_t>(bytes),
-                       [job, run](const KernelArguments& arguments) { run(job, arguments); },
-                       arrays == 0 ? 1 : 3);
+    return make_kernel(
+        "packets", static_cast<std::size_t>(bytes),
+        [job, run](const KernelArguments& arguments) { run(job, arguments); }, arrays == 0 ? 1 : 3);
   });
 }
 

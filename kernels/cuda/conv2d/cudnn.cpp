@@ -136,7 +136,7 @@ cudnn::Extents filter_extents(const Conv2DProblem& p) {
 
 /// Whether the filter lies as cuDNN wants it (Note [Filter layouts]).
 bool filter_lies_right(const Conv2DProblem& problem) {
-  return problem.taps() == 1 || problem.co == 1;
+  return problem.filter_is_ohwi || problem.taps() == 1 || problem.co == 1;
 }
 
 /// A filter that cuDNN reads, transposed into the workspace if it must be.

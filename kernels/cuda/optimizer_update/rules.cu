@@ -1,10 +1,12 @@
 // Adam and SGD. Overwritten inputs are the outputs' buffers, so variables and slots are read and
 // written there.
 
+#include <algorithm>
 #include <cmath>
 
 #include <demi/ops/optimizer_update.h>
 
+#include "kernels/cuda/any_element.cuh"
 #include "kernels/cuda/optimizer_update/register.h"
 #include "kernels/cuda/optimizer_update/tensors.cuh"
 #include "kernels/cuda/scalars.cuh"
@@ -73,9 +75,38 @@ struct SgdRule {
   }
 };
 
-/// Lists of a table: variables, gradients, then the slots.
+/// Lists of a table: variables, gradients, the slots, then copies of variables (null: none).
 template <class Rule>
-inline constexpr int kListsOf = 2 + Rule::kSlots;
+inline constexpr int kListsOf = 3 + Rule::kSlots;
+
+enum Flag : std::uint8_t { kDecays = 1, kGradientIsTransposed = 2, kCopyIsTransposed = 4 };
+
+/// Elements of the gradient of an entry.
+template <class C, int kLists>
+__device__ void load_gradient(const Entry<kLists>& entry, std::int64_t first, int count,
+                              C (&g)[kLength]) {
+  if ((entry.flags & kGradientIsTransposed) == 0) {
+    return load_some(entry.address[1], entry.dtype[1], first, count, g);
+  }
+  const std::int64_t rows = entry.elements / entry.columns;
+  for (int i = 0; i < count; ++i) {
+    g[i] = AnyInput(entry.address[1], entry.dtype[1])
+               .get<C>(transposed_place(first + i, rows, entry.columns));
+  }
+}
+
+template <class C, int kLists>
+__device__ void store_copy(const C (&w)[kLength], const Entry<kLists>& entry, std::int64_t first,
+                           int count) {
+  void* to = entry.address[kLists - 1];
+  const DType dtype = entry.dtype[kLists - 1];
+  if (to == nullptr) return;
+  if ((entry.flags & kCopyIsTransposed) == 0) return store_some(w, to, dtype, first, count);
+  const std::int64_t rows = entry.elements / entry.columns;
+  for (int i = 0; i < count; ++i) {
+    AnyOutput(to, dtype).set(transposed_place(first + i, rows, entry.columns), w[i]);
+  }
+}
 
 template <class C, class Rule>
 __device__ void update_tensors(const Table<kListsOf<Rule>>& table, const Controls& controls,
@@ -89,19 +120,18 @@ __device__ void update_tensors(const Table<kListsOf<Rule>>& table, const Control
   __syncthreads();
   const auto rate = static_cast<C>(rates[0]);
   const auto limit = static_cast<C>(controls.clip_value);
-  for_packets(table, [&](int entry, std::int64_t first, int count) {
+  for_packets(table, [&](const Entry<kListsOf<Rule>>& entry, std::int64_t first, int count) {
     C scale = *controls.inverse_scale;
     if (controls.clip != nullptr) {
-      scale *= controls.clip[controls.one_coefficient ? 0 : table.tensor[entry]];
+      scale *= controls.clip[controls.one_coefficient ? 0 : entry.tensor];
     }
     const auto decay =
-        static_cast<C>(table.flag[entry] ? controls.weight_decay * learning_rate : 0.0);
+        static_cast<C>((entry.flags & kDecays) != 0 ? controls.weight_decay * learning_rate : 0.0);
     C w[kLength], g[kLength], slots[Rule::kSlots + 1][kLength];
-    load_some(table.address[0][entry], table.dtype[0][entry], first, count, w);
-    load_some(table.address[1][entry], table.dtype[1][entry], first, count, g);
+    load_some(entry.address[0], entry.dtype[0], first, count, w);
+    load_gradient(entry, first, count, g);
     DEMI_UNROLL
-    for (int s = 0; s < Rule::kSlots; ++s)
-      load_as<C>(table.address[2 + s][entry], first, count, slots[s]);
+    for (int s = 0; s < Rule::kSlots; ++s) load_as<C>(entry.address[2 + s], first, count, slots[s]);
     DEMI_UNROLL
     for (int i = 0; i < kLength; ++i) {
       if (i >= count) break;
@@ -115,10 +145,11 @@ __device__ void update_tensors(const Table<kListsOf<Rule>>& table, const Control
       DEMI_UNROLL
       for (int s = 0; s < Rule::kSlots; ++s) slots[s][i] = own[s];
     }
-    store_some(w, table.address[0][entry], table.dtype[0][entry], first, count);
+    store_some(w, entry.address[0], entry.dtype[0], first, count);
+    store_copy(w, entry, first, count);
     DEMI_UNROLL
     for (int s = 0; s < Rule::kSlots; ++s)
-      store_as<C>(slots[s], table.address[2 + s][entry], first, count);
+      store_as<C>(slots[s], entry.address[2 + s], first, count);
   });
 }
 
@@ -134,7 +165,7 @@ class UpdateKernel final : public CarryingKernel {
  public:
   UpdateKernel(const KernelRequest& request, const ops::UpdateAttributes& common, Rule rule,
                Context& context)
-      : UpdateKernel(tables_of(request, common), request, common, rule, context) {}
+      : UpdateKernel(entries_of(request, common), request, common, rule, context) {}
 
   void run_then(const KernelArguments& arguments, const ScalarProgram& then) override {
     const Controls controls{.learning_rate = arguments.input<float>(0),
@@ -145,82 +176,109 @@ class UpdateKernel final : public CarryingKernel {
                             .one_coefficient = one_coefficient_,
                             .clip_value = common_.clip_value,
                             .weight_decay = common_.weight_decay};
-    for (std::size_t i = 0; i < tables_.size(); ++i) {
-      const ScalarProgram program = i + 1 == tables_.size() ? then : ScalarProgram();
-      if (tables_[i].dtype[0][0] == DType::kFloat64) {
-        start<double>(tables_[i], controls, arguments, program);
-      } else {
-        start<float>(tables_[i], controls, arguments, program);
-      }
+    const bool has_double = !double_.is_empty();
+    if (!single_.is_empty()) {
+      start<float>(single_, controls, arguments, has_double ? ScalarProgram() : then);
     }
+    if (has_double) start<double>(double_, controls, arguments, then);
   }
 
  private:
   static constexpr int kLists = kListsOf<Rule>;
-  using Tables = std::vector<Table<kLists>>;
 
-  UpdateKernel(Tables all, const KernelRequest& request, const ops::UpdateAttributes& common,
-               Rule rule, Context& context)
-      : CarryingKernel("tables", 0, static_cast<int>(all.size())),
+  UpdateKernel(const std::vector<Entry<kLists>>& entries, const KernelRequest& request,
+               const ops::UpdateAttributes& common, Rule rule, Context& context)
+      : CarryingKernel("tables", 0, launches_of(entries)),
         rule_(rule),
         common_(common),
-        variables_(variables_of(request)),
+        variables_(variables_of(request, common)),
+        copies_(variables_, -1),
         first_gradient_(first_gradient_of(request, common)),
         one_coefficient_(common.clipped && request.inputs[kControls].shape[0] == 1),
         counter_(context.block_counter()),
         context_(context),
-        tables_(std::move(all)) {}
+        single_(
+            entries, [](const auto& entry) { return !is_double(entry); }, context),
+        double_(
+            entries, [](const auto& entry) { return is_double(entry); }, context) {
+    for (std::size_t i = 0; i < common.copies.size(); ++i) {
+      copies_[common.copies[i].variable] =
+          static_cast<std::ptrdiff_t>(variables_ * (1 + Rule::kSlots) + i);
+    }
+  }
 
-  static std::size_t variables_of(const KernelRequest& request) {
-    return request.outputs.size() / (1 + Rule::kSlots);
+  static bool is_double(const Entry<kLists>& entry) { return entry.dtype[0] == DType::kFloat64; }
+  static int launches_of(const std::vector<Entry<kLists>>& entries) {
+    const auto doubles = std::count_if(entries.begin(), entries.end(), is_double);
+    return doubles == 0 || doubles == std::ssize(entries) ? 1 : 2;
+  }
+
+  static std::size_t variables_of(const KernelRequest& request,
+                                  const ops::UpdateAttributes& common) {
+    return (request.outputs.size() - common.copies.size()) / (1 + Rule::kSlots);
+  }
+  static int columns_of(const Shape& shape) {
+    return shape.rank() == 0 ? 1 : static_cast<int>(shape[-1]);
   }
   static std::size_t first_gradient_of(const KernelRequest& request,
                                        const ops::UpdateAttributes& common) {
-    return kControls + (common.clipped ? 1 : 0) + variables_of(request);
+    return kControls + (common.clipped ? 1 : 0) + variables_of(request, common);
   }
 
-  /// Of tensors that are computed in float, then of those in double.
-  static Tables tables_of(const KernelRequest& request, const ops::UpdateAttributes& common) {
+  static std::vector<Entry<kLists>> entries_of(const KernelRequest& request,
+                                               const ops::UpdateAttributes& common) {
     const std::size_t first_gradient = first_gradient_of(request, common);
     std::vector<Entry<kLists>> entries;
-    for (std::size_t i = 0; i < variables_of(request); ++i) {
+    for (std::size_t i = 0; i < variables_of(request, common); ++i) {
       const TensorType& variable = request.outputs[i];
-      Entry<kLists> entry{.elements = variable.shape.elements(),
-                          .dtype = {variable.dtype, request.inputs[first_gradient + i].dtype},
-                          .flag = common.decayed.empty() || common.decayed[i]};
+      Entry<kLists> entry;
+      entry.elements = variable.shape.elements();
+      entry.columns = columns_of(variable.shape);
+      entry.dtype[0] = variable.dtype;
+      entry.dtype[1] = request.inputs[first_gradient + i].dtype;
+      if (common.decayed.empty() || common.decayed[i]) entry.flags |= kDecays;
+      if (!common.transposed_gradients.empty() && common.transposed_gradients[i]) {
+        entry.flags |= kGradientIsTransposed;
+      }
       for (int slot = 0; slot < Rule::kSlots; ++slot) {
         entry.dtype[2 + slot] = accumulation_dtype(variable.dtype);
       }
       entries.push_back(entry);
     }
-    const auto is_double = [](const auto& entry) { return entry.dtype[0] == DType::kFloat64; };
-    const auto is_single = [](const auto& entry) { return entry.dtype[0] != DType::kFloat64; };
-    Tables all = tables(entries, is_single);
-    for (auto& table : tables(entries, is_double)) all.push_back(table);
-    return all;
+    const std::size_t first_copy = entries.size() * (1 + Rule::kSlots);
+    for (std::size_t i = 0; i < common.copies.size(); ++i) {
+      Entry<kLists>& entry = entries[common.copies[i].variable];
+      entry.dtype[kLists - 1] = request.outputs[first_copy + i].dtype;
+      if (common.copies[i].transposed) entry.flags |= kCopyIsTransposed;
+    }
+    return entries;
   }
 
   template <class C>
-  void start(const Table<kLists>& table, const Controls& controls,
+  void start(const Tensors<kLists>& tensors, const Controls& controls,
              const KernelArguments& arguments, const ScalarProgram& then) const {
-    const auto filled = with_addresses(table, [&](int list, std::size_t tensor) {
+    const Table<kLists> table = tensors.table([&](int list, std::size_t tensor) -> void* {
       if (list == 1) return const_cast<void*>(arguments.inputs[first_gradient_ + tensor]);
+      if (list == kLists - 1) {
+        const std::ptrdiff_t copy = copies_[tensor];
+        return copy < 0 ? nullptr : arguments.outputs[static_cast<std::size_t>(copy)];
+      }
       const std::size_t group = list == 0 ? 0 : static_cast<std::size_t>(list) - 1;
       return arguments.outputs[group * variables_ + tensor];
     });
-    // One block at least: what follows is not to be left out where all tensors are empty.
-    launch(&update<C, Rule>, std::max(blocks_for_chunks(table, context_), 1U), kThreads, 0,
-           context_.stream(), filled, controls, rule_, then, counter_);
+    launch(&update<C, Rule>, tensors.blocks(), kThreads, 0, context_.stream(), table, controls,
+           rule_, then, counter_);
   }
 
   Rule rule_;
   ops::UpdateAttributes common_;
   std::size_t variables_;
+  std::vector<std::ptrdiff_t> copies_;  ///< of each variable the output that is its copy, or -1
   std::size_t first_gradient_;
   bool one_coefficient_;
   unsigned* counter_;
   Context& context_;
-  Tables tables_;
+  Tensors<kLists> single_, double_;
 };
 
 std::unique_ptr<Kernel> make_adam(const KernelRequest& request, Context& context, std::string&) {
