@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,14 +12,20 @@
 
 namespace demi {
 
-/// Fusions a backend has kernels for; the fuse pass forms only these.
+/// What a backend has kernels for beyond the plain ops; passes form only these.
 struct Capabilities {
   bool conv2d_bias_activation = false;  ///< bias and relu in conv2d's epilogue
   bool conv2d_max_pool = false;         ///< max_pool2d in conv2d's epilogue, forward
   bool conv2d_backward_pooled = false;  ///< gradients straight from those of a max-pooling behind
   bool matmul_bias_activation = false;
-  bool batch_norm_relu = false;  ///< relu inside batch_norm, forward and backward
-  bool max_pool_relu = false;    ///< relu inside max_pool2d, forward and backward
+  bool batch_norm_relu = false;            ///< relu inside batch_norm, forward and backward
+  bool max_pool_relu = false;              ///< relu inside max_pool2d, forward and backward
+  bool max_pool_bias_gradient = false;     ///< the sum over positions in max_pool2d_backward
+  bool matmul_bias_gradient = false;       ///< the sum over rows in the product with a gradient
+  bool matmul_relu_backward = false;       ///< relu_backward in matmul's epilogue
+  bool mean_sparse_cross_entropy = false;  ///< mean loss, accuracy and gradient in one
+  bool weight_copies = false;  ///< updates of weights write copies of them in other dtypes
+  bool ohwi_filters = false;   ///< convolutions want filters [co, kh, kw, ci / groups]
 };
 
 /// A kernel with the addresses it will run on.
@@ -94,6 +101,14 @@ class Backend {
 
   /// `launches` is kept; the kernels and memory it names must outlive the sequence.
   [[nodiscard]] virtual std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) = 0;
+
+  /// For each kernel of a sequence, Kernel::launches() of it, or 0 if the sequence makes it part of
+  /// one before it.
+  [[nodiscard]] virtual std::vector<int> launch_counts(std::span<Kernel* const> kernels) const {
+    std::vector<int> counts;
+    for (const Kernel* kernel : kernels) counts.push_back(kernel->launches());
+    return counts;
+  }
 
   /// Waits for all queued work.
   virtual void synchronize() = 0;

@@ -52,34 +52,36 @@ class Kernel {
 
   /// The candidate's name, "gemm" or "direct", for reports.
   [[nodiscard]] const std::string& name() const { return name_; }
-  /// The name and what else was chosen, where there was a choice: an engine, its settings, the
-  /// number of launches.
+  /// The name and what else was chosen, where there was a choice: an engine, its settings.
   [[nodiscard]] virtual std::string description() const { return name_; }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
+  /// What one run gives the device to do: starts of kernels, calls of libraries, and fills.
+  [[nodiscard]] int launches() const { return launches_; }
 
  protected:
-  explicit Kernel(std::string name, std::size_t workspace_bytes = 0)
-      : name_(std::move(name)), workspace_bytes_(workspace_bytes) {}
+  explicit Kernel(std::string name, std::size_t workspace_bytes = 0, int launches = 1)
+      : name_(std::move(name)), workspace_bytes_(workspace_bytes), launches_(launches) {}
 
  private:
   std::string name_;
   std::size_t workspace_bytes_;
+  int launches_;
 };
 
-/// A kernel from a callable `body(const KernelArguments&)`.
+/// A kernel from a callable `body(const KernelArguments&)`, which makes `launches` launches.
 template <class Body>
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(std::string name, std::size_t workspace_bytes,
-                                                  Body body) {
+                                                  Body body, int launches = 1) {
   class BodyKernel final : public Kernel {
    public:
-    BodyKernel(std::string name, std::size_t workspace_bytes, Body body)
-        : Kernel(std::move(name), workspace_bytes), body_(std::move(body)) {}
+    BodyKernel(std::string name, std::size_t workspace_bytes, Body body, int launches)
+        : Kernel(std::move(name), workspace_bytes, launches), body_(std::move(body)) {}
     void run(const KernelArguments& arguments) override { body_(arguments); }
 
    private:
     Body body_;
   };
-  return std::make_unique<BodyKernel>(std::move(name), workspace_bytes, std::move(body));
+  return std::make_unique<BodyKernel>(std::move(name), workspace_bytes, std::move(body), launches);
 }
 
 /// What became of a request: the kernel of the first candidate that accepted, and why those before

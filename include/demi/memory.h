@@ -15,8 +15,9 @@ enum class StepMode { kTrain, kEvaluate, kPredict };
 
 /// Bytes of one step by what they are for. The categories inside the arena are each a peak over the
 /// step, so where they take turns in one place they add up to more than `arena`; `total` is what
-/// demi allocates on the device: arena, weights, optimizer, constants, step state, input
-/// buffers and data sets. What libraries take besides is MemoryPlan::overhead.
+/// demi allocates on the device: arena, weights, optimizer, constants, step state, input buffers,
+/// data sets, and on a GPU the compute copies, which there lie beside the arena. What libraries
+/// take besides is MemoryPlan::overhead.
 struct PlannedBytes {
   std::size_t activations = 0;     ///< forward results kept for the backward half
   std::size_t weights = 0;         ///< all variables of the model's layers, the master copies

@@ -13,7 +13,7 @@
 
 namespace demi {
 
-/// One call of a library or start of a kernel of our own.
+/// One operation of a step.
 struct PlannedCall {
   std::string layer;   ///< path, "" for what belongs to none
   std::string phase;   ///< "forward", "backward" or "update"
@@ -22,6 +22,9 @@ struct PlannedCall {
   std::vector<std::string> inputs;  ///< dtype and shape of every operand: "float16[128, 10]"
   std::vector<std::string> outputs;
   std::size_t workspace_bytes = 0;
+  /// Calls of libraries and starts of kernels of our own that it takes; 0 if it is part of those of
+  /// an operation before it.
+  int launches = 0;
   /// Candidates that came before this one, with the reason why each was refused.
   std::vector<std::string> refused;
 };
@@ -30,6 +33,9 @@ struct PlannedStep {
   std::string device;              ///< "h200", "cpu", "cuda:0"
   std::vector<PlannedCall> calls;  ///< in order of execution
   MemoryPlan memory;               ///< its timeline has one moment for each call
+
+  /// Launches of the whole step. On a GPU they are replayed as one graph.
+  [[nodiscard]] int launches() const;
 };
 
 struct PlanOptions {

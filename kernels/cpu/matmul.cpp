@@ -11,6 +11,10 @@ namespace {
 std::unique_ptr<Kernel> make_gemm(const KernelRequest& request, ThreadPool& pool,
                                   std::string& reason) {
   const auto& attributes = request.attributes.as<ops::MatmulAttributes>();
+  if (attributes.relu_backward || attributes.bias_gradient) {
+    reason = "it masks and sums no gradients";
+    return nullptr;
+  }
   const TensorType& a = request.inputs[0];
   const TensorType& y = request.outputs[0];
   GemmProblem problem;

@@ -360,6 +360,10 @@ std::unique_ptr<Kernel> make_max_pool2d(const KernelRequest& request, ThreadPool
 std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request, ThreadPool& pool,
                                                  std::string& reason) {
   const auto& attributes = request.attributes.as<ops::Pool2DAttributes>();
+  if (attributes.bias_gradient) {
+    reason = "it sums no gradients";
+    return nullptr;
+  }
   const Pooling p = pooling_of(attributes, request.outputs[0].shape, request.inputs[0].shape);
   const bool disjoint = p.rows.is_disjoint() && p.columns.is_disjoint();
   return one_dtype(request, reason, [&]<class T> {

@@ -10,6 +10,7 @@
 #include "kernels/cuda/device_properties.h"
 #include "kernels/cuda/memory.h"
 #include "kernels/cuda/registry.h"
+#include "kernels/cuda/scalars.h"
 #include "kernels/cuda/sequence.h"
 #include "kernels/gpu_plugin.h"
 
@@ -44,7 +45,13 @@ class CudaBackend final : public Backend {
     return {.conv2d_bias_activation = true,
             .matmul_bias_activation = true,
             .batch_norm_relu = true,
-            .max_pool_relu = true};
+            .max_pool_relu = true,
+            .max_pool_bias_gradient = true,
+            .matmul_bias_gradient = true,
+            .matmul_relu_backward = true,
+            .mean_sparse_cross_entropy = true,
+            .weight_copies = true,
+            .ohwi_filters = true};
   }
 
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
@@ -79,7 +86,17 @@ class CudaBackend final : public Backend {
 
   [[nodiscard]] std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) override {
     require_device();
-    return make_sequence(context_, std::move(launches));
+    return make_sequence(context_, name_, std::move(launches));
+  }
+
+  [[nodiscard]] std::vector<int> launch_counts(std::span<Kernel* const> kernels) const override {
+    std::vector<int> counts(kernels.size(), 0);
+    for (const JoinedLaunch& joined : join_launches(kernels)) {
+      const bool is_program = joined.kind == JoinedLaunch::Kind::kInOrder ||
+                              joined.kind == JoinedLaunch::Kind::kSideBySide;
+      counts[joined.first] = is_program ? 1 : kernels[joined.first]->launches();
+    }
+    return counts;
   }
 
   void synchronize() override {

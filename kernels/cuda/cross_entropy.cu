@@ -4,6 +4,7 @@
 
 #include <demi/ops/cross_entropy.h>
 
+#include "kernels/cuda/mean_cross_entropy.h"
 #include "kernels/cuda/registry.h"
 #include "kernels/cuda/rows.cuh"
 
@@ -272,6 +273,7 @@ std::unique_ptr<Kernel> binary_factory(const KernelRequest& request, Context& co
 }  // namespace
 
 void register_cross_entropy_kernels(Registry& registry) {
+  registry.add("mean_sparse_cross_entropy", "warp per row", make_mean_sparse_cross_entropy);
   for (const char* suffix : {"", "_backward"}) {
     const std::string end = suffix;
     registry.add("sparse_cross_entropy" + end, "warp per row", rows_factory<SparseTargets>);

@@ -80,8 +80,8 @@ bool is_supported(const LtProblem& problem, const Context& context, std::string&
     reason = "bfloat16 needs a GPU of compute capability 8.0";
     return false;
   }
-  if (problem.has_bias && problem.output == DType::kFloat64) {
-    reason = "cuBLASLt adds no bias in float64";
+  if ((problem.has_bias || problem.has_bias_gradient) && problem.output == DType::kFloat64) {
+    reason = "cuBLASLt adds no bias in float64, nor its gradient";
     return false;
   }
   return true;
@@ -104,8 +104,9 @@ LtProduct::LtProduct(const LtProblem& problem, Context& context)
                                            is_double ? CUDA_R_64F : CUDA_R_32F));
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSA, problem.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
   set(operation_, CUBLASLT_MATMUL_DESC_TRANSB, problem.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
-  if (problem.has_bias) {
-    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+  if (has_bias_pointer()) {
+    set(operation_, CUBLASLT_MATMUL_DESC_EPILOGUE,
+        problem.has_bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_BGRADA);
     // Any address with the alignment that the real ones will have: the heuristic looks at that.
     set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER,
         reinterpret_cast<const void*>(std::uintptr_t{kAlignment}));
@@ -158,7 +159,8 @@ bool LtProduct::choose_algorithm(std::string& reason) {
   results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
   std::erase_if(results, [](const auto& r) { return r.state != CUBLAS_STATUS_SUCCESS; });
   if (results.empty()) {
-    reason = std::string("cuBLASLt has no algorithm") + (problem_.has_bias ? " with a bias" : "");
+    reason = std::string("cuBLASLt has no algorithm") + (problem_.has_bias ? " with a bias" : "") +
+             (problem_.has_bias_gradient ? " with the gradient of a bias" : "");
     return false;
   }
   algorithm_ = results[fastest(results.data(), results.size())].algo;
@@ -166,12 +168,13 @@ bool LtProduct::choose_algorithm(std::string& reason) {
 }
 
 std::string LtProduct::key() const {
-  return fmt::format("cublaslt {} on {}, {} multiprocessors: {}·{}·{}{}{} {} to {}{}{}",
+  return fmt::format("cublaslt {} on {}, {} multiprocessors: {}·{}·{}{}{} {} to {}{}{}{}",
                      cublasLtGetVersion(), context_.properties().name,
                      context_.properties().multiprocessors, problem_.m, problem_.n, problem_.k,
                      problem_.transpose_a ? ", a transposed" : "",
                      problem_.transpose_b ? ", b transposed" : "", to_string(problem_.inputs),
                      to_string(problem_.output), problem_.has_bias ? ", bias" : "",
+                     problem_.has_bias_gradient ? ", bias gradient" : "",
                      context_.options().allow_tf32 ? ", tf32" : "");
 }
 
@@ -224,7 +227,7 @@ void LtProduct::run(const void* a, const void* b, const void* bias, void* d, voi
 
 void LtProduct::run(const cublasLtMatmulAlgo_t& algorithm, const void* a, const void* b,
                     const void* bias, void* d, void* workspace) {
-  if (problem_.has_bias) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (has_bias_pointer()) set(operation_, CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   const auto address = reinterpret_cast<std::uintptr_t>(workspace);
   void* aligned = reinterpret_cast<void*>(padded(address));
   const double one[] = {1, 0};

@@ -29,7 +29,7 @@
 namespace demi::cuda {
 
 /// D [m, n] = op(A) [m, k] · op(B) [k, n], all column-major and dense, plus a bias [m] of D's dtype
-/// on every column if asked.
+/// on every column, or the gradient of one, if asked.
 struct LtProblem {
   std::int64_t m = 0;
   std::int64_t n = 0;
@@ -39,6 +39,7 @@ struct LtProblem {
   DType inputs = DType::kFloat32;
   DType output = DType::kFloat32;
   bool has_bias = false;
+  bool has_bias_gradient = false;  ///< also the sums of A's rows over k, [m], in D's dtype; no bias
 };
 
 class LtProduct {
@@ -54,11 +55,15 @@ class LtProduct {
   /// What run() needs; the same with and without a device.
   [[nodiscard]] std::size_t workspace_bytes() const;
 
-  /// Queues the product on the context's stream. `bias` is ignored without has_bias.
+  /// Queues the product on the context's stream. `bias` is read with has_bias, written with
+  /// has_bias_gradient, and else ignored.
   void run(const void* a, const void* b, const void* bias, void* d, void* workspace);
 
  private:
   LtProduct(const LtProblem& problem, Context& context);
+  [[nodiscard]] bool has_bias_pointer() const {
+    return problem_.has_bias || problem_.has_bias_gradient;
+  }
   bool choose_algorithm(std::string& reason);
   [[nodiscard]] std::size_t fastest(const cublasLtMatmulHeuristicResult_t* results,
                                     std::size_t count);

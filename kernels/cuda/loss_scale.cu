@@ -3,12 +3,15 @@
 #include <demi/ops/loss_scale.h>
 
 #include <algorithm>
+#include <cstring>
+#include <span>
 #include <vector>
 
+#include "kernels/cuda/address_lists.h"
 #include "kernels/cuda/element.cuh"
 #include "kernels/cuda/launch.cuh"
-#include "kernels/cuda/reduce.cuh"
 #include "kernels/cuda/registry.h"
+#include "kernels/cuda/scalars.cuh"
 
 namespace demi::cuda {
 namespace {
@@ -16,14 +19,18 @@ namespace {
 constexpr int kThreads = 256;
 constexpr std::int64_t kChunkBytes = 65536;  // of one tensor, checked by one block at a time
 
-/// Tensors of one launch, cut into chunks that are numbered through.
+/// A tensor, cut into chunks that are numbered through. Without padding.
+struct CheckedTensor {
+  const void* data;
+  std::int64_t bytes;
+  std::int32_t first_chunk;
+  std::int32_t dtype;
+};
+
+/// What the kernel gets of them.
 struct TensorList {
-  static constexpr int kCapacity = 184;  // what fits into a kernel's parameters
-  const void* data[kCapacity];
-  std::int64_t bytes[kCapacity];
-  std::int32_t first_chunk[kCapacity];
-  std::uint8_t dtype[kCapacity];
-  std::int32_t tensors;
+  const CheckedTensor* tensors;
+  std::int32_t count;
   std::int32_t chunks;
 };
 
@@ -73,117 +80,89 @@ __device__ bool range_is_finite(const unsigned char* data, const ExponentMasks& 
   return finite;
 }
 
-/// The verdict on the tensors of `list`, and on those before if `follows`, by the last block.
-__global__ void all_finite(TensorList list, bool follows, bool* verdicts, unsigned* counter,
-                           bool* result) {
+/// The verdict on the tensors of `list` by the last block, which then goes on with `then`.
+__global__ void all_finite(TensorList list, bool* verdicts, unsigned* counter, bool* result,
+                           ScalarProgram then) {
   bool finite = true;
   for (std::int32_t chunk = static_cast<std::int32_t>(blockIdx.x); chunk < list.chunks;
        chunk += static_cast<std::int32_t>(gridDim.x)) {
-    int low = 0, high = list.tensors - 1;  // the last tensor that begins at or before the chunk
+    int low = 0, high = list.count - 1;  // the last tensor that begins at or before the chunk
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (list.first_chunk[middle] <= chunk) {
+      if (list.tensors[middle].first_chunk <= chunk) {
         low = middle;
       } else {
         high = middle - 1;
       }
     }
-    const std::int64_t begin = (chunk - list.first_chunk[low]) * kChunkBytes;
-    const std::int64_t bytes = list.bytes[low];
-    finite = range_is_finite(static_cast<const unsigned char*>(list.data[low]),
-                             masks_of(static_cast<DType>(list.dtype[low])), begin,
-                             begin + kChunkBytes < bytes ? begin + kChunkBytes : bytes) &&
+    const CheckedTensor& tensor = list.tensors[low];
+    const std::int64_t begin = (chunk - tensor.first_chunk) * kChunkBytes;
+    const std::int64_t end =
+        begin + kChunkBytes < tensor.bytes ? begin + kChunkBytes : tensor.bytes;
+    finite = range_is_finite(static_cast<const unsigned char*>(tensor.data),
+                             masks_of(static_cast<DType>(tensor.dtype)), begin, end) &&
              finite;
   }
   const bool block_is_finite = __syncthreads_and(finite) != 0;
   if (threadIdx.x == 0) verdicts[blockIdx.x] = block_is_finite;
   if (!is_last_block(counter)) return;
-  bool all = !follows || *result;
+  bool all = true;
   for (unsigned i = threadIdx.x; i < gridDim.x; i += blockDim.x) all = verdicts[i] && all;
   all = __syncthreads_and(all) != 0;
   if (threadIdx.x == 0) *result = all;
+  run_program(then);
 }
 
-__global__ void loss_scale_update(float* scale, std::int64_t* good_steps,
-                                  std::int64_t* skipped_steps, std::int64_t* consecutive_skips,
-                                  const bool* finite, std::int64_t growth_steps, bool dynamic) {
-  float factor = 1;
-  if (*finite) {
-    *consecutive_skips = 0;
-    ++*good_steps;
-    if (dynamic && *good_steps >= growth_steps) factor = 2;
-  } else {
-    ++*skipped_steps;
-    ++*consecutive_skips;
-    *good_steps = 0;
-    if (dynamic) factor = 0.5f;
-  }
-  if (factor == 1) return;
-  *good_steps = 0;
-  const float least = static_cast<float>(ops::kMinLossScale);
-  const float most = static_cast<float>(ops::kMaxLossScale);
-  const float scaled = *scale * factor;
-  *scale = scaled < least ? least : (scaled > most ? most : scaled);
-}
-
-/// A launch without addresses, and which input is its first tensor.
-struct PlannedList {
-  TensorList list;
-  std::vector<std::size_t> inputs;
-  unsigned blocks;
-};
-
-std::vector<PlannedList> plan_lists(std::span<const TensorType> inputs, unsigned most_blocks) {
-  std::vector<PlannedList> lists;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const auto bytes = static_cast<std::int64_t>(inputs[i].bytes());
-    const std::int64_t chunks = (bytes + kChunkBytes - 1) / kChunkBytes;
-    if (chunks == 0 && !lists.empty()) continue;
-    if (lists.empty() || lists.back().list.tensors == TensorList::kCapacity ||
-        lists.back().list.chunks + chunks > INT32_MAX / 2) {
-      lists.push_back({});
+class AllFinite final : public CarryingKernel {
+ public:
+  AllFinite(std::span<const TensorType> inputs, unsigned most_blocks, Context& context)
+      : CarryingKernel("tensor_lists", most_blocks),
+        lists_(inputs.size() * sizeof(CheckedTensor), context),
+        counter_(context.block_counter()),
+        context_(context) {
+    for (const TensorType& input : inputs) {
+      const auto bytes = static_cast<std::int64_t>(input.bytes());
+      tensors_.push_back({nullptr, bytes, chunks_, static_cast<std::int32_t>(input.dtype)});
+      chunks_ += static_cast<std::int32_t>((bytes + kChunkBytes - 1) / kChunkBytes);
     }
-    TensorList& list = lists.back().list;
-    list.bytes[list.tensors] = bytes;
-    list.first_chunk[list.tensors] = list.chunks;
-    list.dtype[list.tensors] = static_cast<std::uint8_t>(inputs[i].dtype);
-    list.chunks += static_cast<std::int32_t>(chunks);
-    ++list.tensors;
-    lists.back().inputs.push_back(i);
+    blocks_ = std::clamp(static_cast<unsigned>(chunks_), 1u, most_blocks);
   }
-  for (PlannedList& planned : lists) {
-    planned.blocks = std::clamp(static_cast<unsigned>(planned.list.chunks), 1u, most_blocks);
+
+  void run_then(const KernelArguments& a, const ScalarProgram& then) override {
+    std::vector<CheckedTensor> tensors = tensors_;
+    for (std::size_t i = 0; i < tensors.size(); ++i) tensors[i].data = a.inputs[i];
+    std::vector<std::byte> bytes(tensors.size() * sizeof(CheckedTensor));
+    std::memcpy(bytes.data(), tensors.data(), bytes.size());
+    const TensorList list = {static_cast<const CheckedTensor*>(lists_.store(bytes)),
+                             static_cast<std::int32_t>(tensors.size()), chunks_};
+    launch(&all_finite, blocks_, kThreads, 0, context_.stream(), list,
+           static_cast<bool*>(a.workspace), counter_, a.output<bool>(0), then);
   }
-  return lists;
-}
+
+ private:
+  std::vector<CheckedTensor> tensors_;  ///< without addresses
+  std::int32_t chunks_ = 0;
+  unsigned blocks_ = 1;
+  AddressLists lists_;
+  unsigned* counter_;
+  Context& context_;
+};
 
 std::unique_ptr<Kernel> make_all_finite(const KernelRequest& request, Context& context,
                                         std::string&) {
   const unsigned most_blocks = 8 * static_cast<unsigned>(context.properties().multiprocessors);
-  const auto body = [lists = plan_lists(request.inputs, most_blocks),
-                     counter = context.block_counter(), &context](const KernelArguments& a) {
-    bool follows = false;
-    for (const PlannedList& planned : lists) {
-      TensorList list = planned.list;
-      for (std::size_t i = 0; i < planned.inputs.size(); ++i) {
-        list.data[i] = a.inputs[planned.inputs[i]];
-      }
-      launch(&all_finite, planned.blocks, kThreads, 0, context.stream(), list, follows,
-             static_cast<bool*>(a.workspace), counter, a.output<bool>(0));
-      follows = true;
-    }
-  };
-  return make_kernel("tensor_lists", most_blocks, body);
+  return std::make_unique<AllFinite>(request.inputs, std::max(most_blocks, 1u), context);
 }
 
 std::unique_ptr<Kernel> make_loss_scale_update(const KernelRequest& request, Context& context,
                                                std::string&) {
   const auto attributes = request.attributes.as<ops::LossScaleAttributes>();
-  return make_kernel("scalar", 0, [attributes, &context](const KernelArguments& a) {
-    launch(&loss_scale_update, 1, 1, 0, context.stream(), a.output<float>(0),
-           a.output<std::int64_t>(1), a.output<std::int64_t>(2), a.output<std::int64_t>(3),
-           a.input<bool>(4), attributes.growth_steps, attributes.dynamic);
-  });
+  const auto describe = [attributes](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[4]},
+                             .outputs = {a.outputs[0], a.outputs[1], a.outputs[2], a.outputs[3]},
+                             .integers = {attributes.growth_steps, attributes.dynamic ? 1 : 0}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kLossScaleUpdate, describe, context);
 }
 
 }  // namespace

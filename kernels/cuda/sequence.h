@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/backend.h"
@@ -10,8 +11,10 @@
 namespace demi::cuda {
 
 /// Runs the launches one by one twice, captures them at the third run, and replays the graph from
-/// then on.
+/// then on. Small operations are joined to launches beside them (scalars.h). `device` names the
+/// context's device.
 [[nodiscard]] std::unique_ptr<LaunchSequence> make_sequence(std::shared_ptr<Context> context,
+                                                            const std::string& device,
                                                             std::vector<Launch> launches);
 
 }  // namespace demi::cuda

@@ -1,38 +1,14 @@
 // Updates of counters, averages and sums. An overwritten input is the output's buffer, so kernels
-// read and write outputs only.
+// read and write outputs only. What they do on the device is in scalars.cuh.
 
 #include <demi/ops/state.h>
 
-#include "kernels/cuda/any_element.cuh"
 #include "kernels/cuda/grid.cuh"
 #include "kernels/cuda/registry.h"
+#include "kernels/cuda/scalars.h"
 
 namespace demi::cuda {
 namespace {
-
-__global__ void increment(std::int64_t* counter, const bool* apply) {
-  if (*apply) ++*counter;
-}
-
-__global__ void cycle(std::int64_t* position, bool* completed, const bool* apply,
-                      std::int64_t length) {
-  const bool applied = *apply;
-  const bool ends = applied && *position + 1 >= length;
-  if (applied) *position = ends ? 0 : *position + 1;
-  *completed = ends;
-}
-
-__global__ void accumulate(double* total, double* total_weight, std::int64_t* non_finite,
-                           AnyInput value_input, AnyInput weight_input) {
-  const double value = value_input.get<double>(0);
-  const double weight = weight_input.get<double>(0);
-  if (isfinite(value)) {
-    *total += value * weight;
-    *total_weight += weight;
-  } else {
-    ++*non_finite;
-  }
-}
 
 __global__ void assign(unsigned char* variable, const unsigned char* value, const bool* apply,
                        std::int64_t bytes) {
@@ -46,37 +22,48 @@ __global__ void assign(unsigned char* variable, const unsigned char* value, cons
   }
 }
 
-template <class T>
-__global__ void moving_average(T* running, AnyInput value, const bool* apply, Compute<T> keep,
-                               Compute<T> add, std::int64_t count) {
-  if (!*apply) return;
-  for (std::int64_t i = thread_number(); i < count; i += thread_count()) {
-    running[i] = store<T>(load(running[i]) * keep + value.get<Compute<T>>(i) * add);
-  }
-}
-
 std::unique_ptr<Kernel> make_increment(const KernelRequest&, Context& context, std::string&) {
-  return make_kernel("scalar", 0, [&context](const KernelArguments& a) {
-    launch(&increment, 1, 1, 0, context.stream(), a.output<std::int64_t>(0), a.input<bool>(1));
-  });
+  const auto describe = [](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[1]}, .outputs = {a.outputs[0]}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kIncrement, describe, context);
 }
 
 std::unique_ptr<Kernel> make_cycle(const KernelRequest& request, Context& context, std::string&) {
   const std::int64_t length = request.attributes.as<ops::CycleAttributes>().length;
-  return make_kernel("scalar", 0, [&context, length](const KernelArguments& a) {
-    launch(&cycle, 1, 1, 0, context.stream(), a.output<std::int64_t>(0), a.output<bool>(1),
-           a.input<bool>(1), length);
-  });
+  const auto describe = [length](const KernelArguments& a) {
+    return ScalarInstruction{
+        .inputs = {a.inputs[1]}, .outputs = {a.outputs[0], a.outputs[1]}, .integers = {length}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kCycle, describe, context);
 }
 
 std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request, Context& context,
                                         std::string&) {
-  const DType value = request.inputs[3].dtype;
-  const DType weight = request.inputs[4].dtype;
-  return make_kernel("scalar", 0, [&context, value, weight](const KernelArguments& a) {
-    launch(&accumulate, 1, 1, 0, context.stream(), a.output<double>(0), a.output<double>(1),
-           a.output<std::int64_t>(2), AnyInput{a.inputs[3], value}, AnyInput{a.inputs[4], weight});
-  });
+  const auto value = static_cast<std::int64_t>(request.inputs[3].dtype);
+  const auto weight = static_cast<std::int64_t>(request.inputs[4].dtype);
+  const auto describe = [value, weight](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[3], a.inputs[4]},
+                             .outputs = {a.outputs[0], a.outputs[1], a.outputs[2]},
+                             .dtypes = {value, weight}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kAccumulate, describe, context);
+}
+
+std::unique_ptr<Kernel> make_moving_average(const KernelRequest& request, Context& context,
+                                            std::string&) {
+  const auto value = static_cast<std::int64_t>(request.inputs[1].dtype);
+  const auto running = static_cast<std::int64_t>(request.outputs[0].dtype);
+  const std::int64_t count = request.outputs[0].shape.elements();
+  const double momentum = request.attributes.as<ops::MovingAverageAttributes>().momentum;
+  const auto describe = [=](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[1], a.inputs[2]},
+                             .outputs = {a.outputs[0]},
+                             .dtypes = {value, running},
+                             .integers = {count},
+                             .numbers = {momentum}};
+  };
+  return std::make_unique<ScalarKernel>("block", ScalarOp::kMovingAverage, describe, context);
 }
 
 std::unique_ptr<Kernel> make_assign(const KernelRequest& request, Context& context, std::string&) {
@@ -88,30 +75,12 @@ std::unique_ptr<Kernel> make_assign(const KernelRequest& request, Context& conte
   });
 }
 
-std::unique_ptr<Kernel> make_moving_average(const KernelRequest& request, Context& context,
-                                            std::string& reason) {
-  const TensorType& running = request.outputs[0];
-  const DType value = request.inputs[1].dtype;
-  const double momentum = request.attributes.as<ops::MovingAverageAttributes>().momentum;
-  const std::int64_t count = running.shape.elements();
-  const unsigned blocks = elementwise_blocks(count, context);
-  return dispatch_floating(running.dtype, reason, [&](auto tag) -> std::unique_ptr<Kernel> {
-    using T = typename decltype(tag)::type;
-    const auto keep = static_cast<Compute<T>>(momentum);
-    const auto add = static_cast<Compute<T>>(1 - momentum);
-    return make_kernel("elementwise", 0, [=, &context](const KernelArguments& a) {
-      launch(&moving_average<T>, blocks, kElementwiseThreads, 0, context.stream(), a.output<T>(0),
-             AnyInput{a.inputs[1], value}, a.input<bool>(2), keep, add, count);
-    });
-  });
-}
-
 }  // namespace
 
 void register_state_kernels(Registry& registry) {
   registry.add("increment", "scalar", make_increment);
   registry.add("cycle", "scalar", make_cycle);
-  registry.add("moving_average", "elementwise", make_moving_average);
+  registry.add("moving_average", "block", make_moving_average);
   registry.add("assign", "copy", make_assign);
   registry.add("accumulate", "scalar", make_accumulate);
 }

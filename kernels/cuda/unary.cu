@@ -1,6 +1,7 @@
 // Kernels of the family unary: elementwise functions and the gradients of activations.
 
 #include "kernels/cuda/elementwise.cuh"
+#include "kernels/cuda/scalars.h"
 
 namespace demi::cuda {
 namespace {
@@ -161,12 +162,27 @@ void add_number(Registry& registry, const char* name) {
   registry.add(name, "any", number_factory<Op, 1>);
 }
 
+/// Of one number, as optimizers need of the loss scale.
+std::unique_ptr<Kernel> make_scalar_reciprocal(const KernelRequest& request, Context& context,
+                                               std::string& reason) {
+  const TensorType& x = request.inputs[0];
+  if (x != request.outputs[0] || x.dtype != DType::kFloat32 || x.shape.elements() != 1) {
+    reason = "it is of one float32 number";
+    return nullptr;
+  }
+  const auto describe = [](const KernelArguments& a) {
+    return ScalarInstruction{.inputs = {a.inputs[0]}, .outputs = {a.outputs[0]}};
+  };
+  return std::make_unique<ScalarKernel>("scalar", ScalarOp::kReciprocal, describe, context);
+}
+
 }  // namespace
 
 void register_unary_kernels(Registry& registry) {
   add_number<Negative>(registry, "negative");
   add_number<Abs>(registry, "abs");
   add_number<Square>(registry, "square");
+  registry.add("reciprocal", "scalar", make_scalar_reciprocal);
   add_floating<Reciprocal, 1>(registry, "reciprocal");
   add_number<Sign>(registry, "sign");
   add_floating<Exp, 1>(registry, "exp");

@@ -3,6 +3,7 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include <demi/tensor.h>
 
@@ -17,6 +18,22 @@ enum class VariableRole {
   kOptimizerSlot,  ///< moments, accumulators, averages
   kStepState,      ///< counters, loss scale, learning rate, metric sums
   kData,           ///< a whole array of a data set, of which steps take rows
+  kWeightCopy,     ///< a weight as kernels read it: derived, in no file
+};
+
+struct VariableState;
+
+/// The shape of a tensor whose innermost axis has become the outermost one.
+[[nodiscard]] Shape transposed_shape(const Shape& shape);
+
+/// A copy of a weight in another dtype, or transposed: its innermost axis is the outermost. Whoever
+/// overwrites the weight brings it up to date: VariableState::write, and on a device the nodes that
+/// the pass keep_weight_copies adds.
+struct WeightCopy {
+  DType dtype = DType::kFloat32;
+  bool transposed = false;
+  /// Of the steps that read it: without any the copy is gone.
+  std::weak_ptr<VariableState> state;
 };
 
 struct VariableState {
@@ -26,11 +43,18 @@ struct VariableState {
   bool trainable = true;
   bool autocast = true;  ///< read in the compute dtype of the layer that uses it
   std::shared_ptr<DeviceMemory> storage;
+  std::vector<WeightCopy> copies;
 
   /// The value, copied to the host.
   [[nodiscard]] Tensor read() const;
-  /// Replaces the value. Throws std::invalid_argument unless shape and dtype are the variable's.
+  /// Replaces the value, also in the copies. Throws std::invalid_argument unless shape and dtype
+  /// are the variable's.
   void write(const Tensor& value) const;
+
+  /// The copy of that dtype and order, or null.
+  [[nodiscard]] std::shared_ptr<VariableState> find_copy(DType dtype, bool transposed) const;
+  /// The same, made of the current value if there is none.
+  [[nodiscard]] std::shared_ptr<VariableState> copy(DType dtype, bool transposed);
 };
 
 /// A variable in host memory holding `value`.

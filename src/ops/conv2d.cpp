@@ -60,6 +60,7 @@ std::string describe(const Conv2DAttributes& attributes) {
   }
   if (attributes.has_pool) text += fmt::format(", pool={{{}}}", describe(attributes.pool));
   if (attributes.result_size[0] > 0) text += ", result_size=" + pair(attributes.result_size);
+  if (attributes.filter_layout == FilterLayout::kOhwi) text += ", filter=ohwi";
   return text;
 }
 
@@ -95,6 +96,20 @@ namespace {
 using ops::Conv2DAttributes;
 using Extents = std::array<std::int64_t, 2>;
 
+/// The extents of a filter, whatever their order.
+struct FilterShape {
+  Extents size;
+  std::int64_t channels;  ///< of a group
+  std::int64_t filters;
+};
+
+FilterShape filter_shape(const Conv2DAttributes& attributes, const Shape& shape) {
+  if (attributes.filter_layout == ops::FilterLayout::kOhwi) {
+    return {{shape[1], shape[2]}, shape[3], shape[0]};
+  }
+  return {{shape[0], shape[1]}, shape[2], shape[3]};
+}
+
 /// Output extents of a convolution (not pooled).
 Extents convolved(const Conv2DAttributes& attributes, Extents image, Extents filter) {
   const auto& [top, bottom, left, right] = attributes.padding;
@@ -107,7 +122,7 @@ Extents convolved(const Conv2DAttributes& attributes, Extents image, Extents fil
 /// The extents after the fused pooling, if there is one.
 Extents pooled(const Conv2DAttributes& attributes, Extents image) {
   if (!attributes.has_pool) return image;
-  const auto& [size, strides, padding, relu, image_size] = attributes.pool;
+  const auto& [size, strides, padding, relu, image_size, bias_gradient] = attributes.pool;
   return {ops::window_positions(image[0], padding.top, padding.bottom, size[0], strides[0]),
           ops::window_positions(image[1], padding.left, padding.right, size[1], strides[1])};
 }
@@ -119,9 +134,9 @@ std::vector<TensorType> infer_conv2d(const InferContext& context) {
   const TensorType& x = context.inputs[0];
   const TensorType& filter = context.inputs[1];
   const std::int64_t channels = x.shape[3];
-  const std::int64_t filters = filter.shape[3];
+  const auto [size, group_channels, filters] = filter_shape(attributes, filter.shape);
   const std::int64_t groups = attributes.groups;
-  if (channels != filter.shape[2] * groups || filters % groups != 0) {
+  if (channels != group_channels * groups || filters % groups != 0) {
     refuse("conv2d",
            fmt::format("a filter [KH, KW, C / groups, filters] whose channels are those of the "
                        "input, and groups that divide both (groups={})",
@@ -129,7 +144,6 @@ std::vector<TensorType> infer_conv2d(const InferContext& context) {
            context.inputs.first(2));
   }
   const Extents image = {x.shape[1], x.shape[2]};
-  const Extents size = {filter.shape[0], filter.shape[1]};
   const Extents full = convolved(attributes, image, size);
   if (size[0] < 1 || size[1] < 1 || full[0] < 1 || full[1] < 1 || channels < 1 || filters < 1) {
     refuse("conv2d",
@@ -169,8 +183,9 @@ std::vector<TensorType> infer_input_gradient(const char* where, const InferConte
   const auto& attributes = context.attributes.as<Conv2DAttributes>();
   if (filter.shape.rank() != 4) refuse(where, "a 4-D filter", context.inputs);
   const Extents image = attributes.result_size;
-  check_dy(where, context, dy, image, {filter.shape[0], filter.shape[1]}, filter.shape[3]);
-  return {{Shape{dy.shape[0], image[0], image[1], filter.shape[2] * attributes.groups},
+  const auto [size, channels, filters] = filter_shape(attributes, filter.shape);
+  check_dy(where, context, dy, image, size, filters);
+  return {{Shape{dy.shape[0], image[0], image[1], channels * attributes.groups},
            promote(dy.dtype, filter.dtype)}};
 }
 
@@ -197,7 +212,11 @@ std::vector<TensorType> infer_backward_filter(const InferContext& context) {
   }
   const Extents size = attributes.result_size;
   check_dy(where, context, dy, {x.shape[1], x.shape[2]}, size, dy.shape[3]);
-  return {{Shape{size[0], size[1], x.shape[3] / attributes.groups, dy.shape[3]},
+  const std::int64_t channels = x.shape[3] / attributes.groups;
+  const std::int64_t filters = dy.shape[3];
+  const bool ohwi = attributes.filter_layout == ops::FilterLayout::kOhwi;
+  return {{ohwi ? Shape{filters, size[0], size[1], channels}
+                : Shape{size[0], size[1], channels, filters},
            promote(x.dtype, dy.dtype)}};
 }
 

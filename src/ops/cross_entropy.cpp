@@ -9,6 +9,7 @@
 #include <demi/ops/softmax.h>
 #include <demi/ops/unary.h>
 
+#include "src/core/check.h"
 #include "src/ir/emit.h"
 #include "src/ir/op_registry.h"
 #include "src/ops/refuse.h"
@@ -18,6 +19,18 @@ namespace ops {
 
 std::string describe(const CrossEntropyAttributes& attributes) {
   return fmt::format("from_logits={}", attributes.from_logits);
+}
+
+std::string describe(const MeanSparseCrossEntropyAttributes& attributes) {
+  using Accuracy = MeanSparseCrossEntropyAttributes::Accuracy;
+  std::string text = "from_logits=true";
+  if (attributes.accuracy == Accuracy::kOfScores) text += ", accuracy";
+  if (attributes.accuracy == Accuracy::kOfSoftmax) text += ", accuracy of softmax";
+  if (attributes.has_gradient) {
+    text += fmt::format(", gradient={}, divisor={}", to_string(attributes.gradient_dtype),
+                        attributes.divisor);
+  }
+  return text;
 }
 
 SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
@@ -115,6 +128,27 @@ std::vector<TensorType> infer_backward(const InferContext& context) {
   return {{scores.shape, accumulation_dtype(scores.dtype)}};
 }
 
+/// Inputs: scores, labels, and with a gradient that of the mean.
+std::vector<TensorType> infer_mean_sparse(const InferContext& context) {
+  using Attributes = ops::MeanSparseCrossEntropyAttributes;
+  const auto& attributes = context.attributes.as<Attributes>();
+  DEMI_CHECK(context.inputs.size() == (attributes.has_gradient ? 3 : 2),
+             "mean_sparse_cross_entropy takes the gradient of the mean and only with a gradient");
+  const InferContext rows{context.inputs.first(2), context.attributes};
+  const Shape losses = check_sparse("mean_sparse_cross_entropy", rows);
+  const TensorType& scores = context.inputs[0];
+  DEMI_CHECK(losses.rank() == 1 && accumulation_dtype(scores.dtype) == float32,
+             "mean_sparse_cross_entropy takes scores [n, classes] that are computed in float32");
+  std::vector<TensorType> types = {{{}, float32}};
+  if (attributes.accuracy != Attributes::Accuracy::kNone) types.push_back({{}, float32});
+  if (attributes.has_gradient) {
+    DEMI_CHECK(context.inputs[2].dtype == float32 && context.inputs[2].shape.elements() == 1,
+               "the gradient of a mean is one float32 number");
+    types.push_back({scores.shape, attributes.gradient_dtype});
+  }
+  return types;
+}
+
 // Loss and gradient as values of the graph, for targets that somebody differentiates: soft labels
 // made by another network.
 
@@ -188,6 +222,9 @@ constexpr char kBinaryBackward[] = "binary_cross_entropy_backward";
 
 void register_cross_entropy_ops(OpRegistry& registry) {
   add_loss<kSparse, kSparseBackward, check_sparse, nullptr>(registry);
+  registry.add({.name = "mean_sparse_cross_entropy",
+                .infer = infer_mean_sparse,
+                .autocast = AutocastRule::kKeep});
   add_loss<kDense, kDenseBackward, check_dense, dense_target_gradient>(registry);
   add_loss<kBinary, kBinaryBackward, check_binary, binary_target_gradient>(registry);
 }

@@ -22,6 +22,8 @@ std::string describe(const MatmulAttributes& attributes) {
   if (attributes.activation != Activation::kNone) {
     add(fmt::format("activation={}", to_string(attributes.activation)));
   }
+  if (attributes.relu_backward) add("relu_backward");
+  if (attributes.bias_gradient) add("bias_gradient");
   return text;
 }
 
@@ -40,8 +42,8 @@ using ops::MatmulAttributes;
 
 std::vector<TensorType> infer_matmul(const InferContext& context) {
   const auto& attributes = context.attributes.as<MatmulAttributes>();
-  DEMI_CHECK(context.inputs.size() == (attributes.has_bias ? 3 : 2),
-             "matmul takes a, b and, if it has one, a bias");
+  DEMI_CHECK(context.inputs.size() == (attributes.has_bias || attributes.relu_backward ? 3 : 2),
+             "matmul takes a, b and, if it has one, a bias or the y of a relu");
   const TensorType& a = context.inputs[0];
   const TensorType& b = context.inputs[1];
   if (a.shape.rank() != 2 || b.shape.rank() != 2 || !is_floating(a.dtype) ||
@@ -59,7 +61,12 @@ std::vector<TensorType> infer_matmul(const InferContext& context) {
            context.inputs.first(2));
   }
   DEMI_CHECK(!attributes.has_bias || context.inputs[2].shape == Shape{n}, "the bias must be [n]");
-  return {{Shape{m, n}, promote(a.dtype, b.dtype)}};
+  const DType dtype = promote(a.dtype, b.dtype);
+  DEMI_CHECK(!attributes.relu_backward || context.inputs[2] == (TensorType{Shape{m, n}, dtype}),
+             "the y of a relu must be like the product");
+  std::vector<TensorType> types = {{Shape{m, n}, dtype}};
+  if (attributes.bias_gradient) types.push_back({Shape{n}, accumulation_dtype(b.dtype)});
+  return types;
 }
 
 std::vector<SymbolicTensor> matmul_gradient(const GradientContext& context) {

@@ -1,10 +1,11 @@
-#include <demi/ops/optimizer_update.h>
+#include "src/ops/optimizer_update.h"
 
 #include <algorithm>
 
 #include <fmt/format.h>
 
 #include "src/core/check.h"
+#include "src/core/variable_state.h"
 #include "src/ir/emit.h"
 #include "src/ir/op_registry.h"
 #include "src/ops/refuse.h"
@@ -46,6 +47,14 @@ std::string describe(const UpdateAttributes& a) {
   if (!a.decayed.empty()) {
     text += ", decayed=";
     for (const bool decayed : a.decayed) text += decayed ? '1' : '0';
+  }
+  if (!a.transposed_gradients.empty()) {
+    text += ", transposed_gradients=";
+    for (const bool transposed : a.transposed_gradients) text += transposed ? '1' : '0';
+  }
+  for (const UpdateAttributes::Copy& copy : a.copies) {
+    text += fmt::format("{}{}{}", &copy == a.copies.data() ? ", copies=" : " ", copy.variable,
+                        copy.transposed ? "ᵀ" : "");
   }
   return text;
 }
@@ -147,15 +156,21 @@ class Lists {
       refuse(op_, text, inputs_.first(expected.size()));
     }
   }
-  /// Floating tensors with the shapes of group 0.
-  void check_shapes(std::size_t group) const {
+  /// Floating tensors with the shapes of group 0, or where `transposed` says so those of its
+  /// transposes.
+  void check_shapes(std::size_t group, const std::vector<bool>& transposed = {}) const {
     for (std::size_t i = 0; i < count_; ++i) {
-      const TensorType pair[] = {type(0, i), type(group, i)};
-      if (!is_floating(pair[0].dtype) || !is_floating(pair[1].dtype) ||
-          pair[0].shape != pair[1].shape) {
-        refuse(op_, "floating tensors of one shape", pair);
-      }
+      check_pair(type(0, i), type(group, i), !transposed.empty() && transposed[i]);
     }
+  }
+  void check_pair(const TensorType& variable, const TensorType& other, bool transposed) const {
+    const Shape expected = transposed ? transposed_shape(variable.shape) : variable.shape;
+    if (is_floating(variable.dtype) && is_floating(other.dtype) && other.shape == expected) return;
+    const TensorType pair[] = {variable, other};
+    refuse(op_,
+           transposed ? "floating tensors, one the other's transpose"
+                      : "floating tensors of one shape",
+           pair);
   }
   /// Tensors that hold for each of group 0 a value in the precision of its update.
   void check_slots(std::size_t group) const {
@@ -181,7 +196,9 @@ class Lists {
 std::vector<TensorType> infer_update(const char* op, const InferContext& context,
                                      const ops::UpdateAttributes& common, std::size_t slots) {
   const std::size_t controls = ops::kControls + (common.clipped ? 1 : 0);
-  const Lists lists(op, context.inputs, controls, 2 + slots);
+  const std::size_t lists_end =
+      context.inputs.size() - std::min(common.copies.size(), context.inputs.size());
+  const Lists lists(op, context.inputs.first(lists_end), controls, 2 + slots);
   lists.check_controls({kNumber, kNumber, kFlag, kCounter});
   const auto count = static_cast<std::int64_t>(lists.count());
   if (common.clipped) {
@@ -196,37 +213,52 @@ std::vector<TensorType> infer_update(const char* op, const InferContext& context
                                             common.decayed.size()));
   }
   std::vector<TensorType> types;
-  lists.check_shapes(1);
+  DEMI_CHECK(
+      common.transposed_gradients.empty() || common.transposed_gradients.size() == lists.count(),
+      "one entry a variable in transposed_gradients");
+  lists.check_shapes(1, common.transposed_gradients);
   lists.append_types(0, types);
   for (std::size_t slot = 0; slot < slots; ++slot) {
     lists.check_slots(2 + slot);
     lists.append_types(2 + slot, types);
   }
+  for (std::size_t i = 0; i < common.copies.size(); ++i) {
+    const auto& [variable, transposed] = common.copies[i];
+    DEMI_CHECK(variable < lists.count(), "a copy of a variable that is not there");
+    lists.check_pair(lists.type(0, variable), context.inputs[lists_end + i], transposed);
+    types.push_back(context.inputs[lists_end + i]);
+  }
   return types;
 }
 
-/// Overwrites of inputs: the variables that come after `controls` scalars by the first outputs, and
-/// what comes after the variables and gradients by the others.
-std::vector<Overwrite> overwrites_update(const Node& node, std::size_t controls,
-                                         std::size_t slots) {
-  const std::size_t count = (node.inputs.size() - controls) / (2 + slots);
-  std::vector<Overwrite> pairs;
-  for (std::size_t i = 0; i < count * (1 + slots); ++i) {
-    const std::size_t input = controls + i + (i < count ? 0 : count);
-    pairs.push_back({static_cast<int>(input), static_cast<int>(i)});
-  }
-  return pairs;
-}
-
-template <class A>
-std::size_t controls_of(const A& attributes) {
-  return ops::kControls + (attributes.common.clipped ? 1 : 0);
-}
 std::size_t slots_of(const ops::AdamAttributes& attributes) {
   return attributes.amsgrad ? 3 : 2;
 }
 std::size_t slots_of(const ops::SgdAttributes& attributes) {
   return attributes.momentum != 0 ? 1 : 0;
+}
+
+template <class A>
+UpdateOperands operands_of(const Node& node) {
+  const auto& a = node.attributes.as<A>();
+  UpdateOperands operands;
+  operands.first_variable = ops::kControls + (a.common.clipped ? 1 : 0);
+  operands.variables =
+      (node.inputs.size() - operands.first_variable - a.common.copies.size()) / (2 + slots_of(a));
+  operands.first_gradient = operands.first_variable + operands.variables;
+  return operands;
+}
+
+/// Variables are overwritten by the first outputs, and what comes after the gradients by the
+/// others.
+std::vector<Overwrite> overwrites_update(const UpdateOperands& operands, std::size_t outputs) {
+  std::vector<Overwrite> pairs;
+  for (std::size_t i = 0; i < outputs; ++i) {
+    const std::size_t gradients = i < operands.variables ? 0 : operands.variables;
+    pairs.push_back(
+        {static_cast<int>(operands.first_variable + gradients + i), static_cast<int>(i)});
+  }
+  return pairs;
 }
 
 template <class A, const char* kName>
@@ -240,8 +272,7 @@ void add_update(OpRegistry& registry) {
                 .autocast = AutocastRule::kKeep,
                 .overwrites =
                     [](const Node& node) {
-                      const auto& a = node.attributes.as<A>();
-                      return overwrites_update(node, controls_of(a), slots_of(a));
+                      return overwrites_update(operands_of<A>(node), node.outputs.size());
                     }});
 }
 
@@ -294,6 +325,30 @@ constexpr char kAdam[] = "adam_update";
 constexpr char kSgd[] = "sgd_update";
 
 }  // namespace
+
+std::optional<UpdateOperands> update_operands(const Node& node) {
+  if (node.attributes.holds<ops::AdamAttributes>()) return operands_of<ops::AdamAttributes>(node);
+  if (node.attributes.holds<ops::SgdAttributes>()) return operands_of<ops::SgdAttributes>(node);
+  return std::nullopt;
+}
+
+ops::UpdateAttributes common_attributes(const Node& node) {
+  if (node.attributes.holds<ops::AdamAttributes>()) {
+    return node.attributes.as<ops::AdamAttributes>().common;
+  }
+  return node.attributes.as<ops::SgdAttributes>().common;
+}
+
+Attributes with_common_attributes(const Node& node, ops::UpdateAttributes common) {
+  if (node.attributes.holds<ops::AdamAttributes>()) {
+    auto attributes = node.attributes.as<ops::AdamAttributes>();
+    attributes.common = std::move(common);
+    return attributes;
+  }
+  auto attributes = node.attributes.as<ops::SgdAttributes>();
+  attributes.common = std::move(common);
+  return attributes;
+}
 
 void register_optimizer_update_ops(OpRegistry& registry) {
   add_update<ops::AdamAttributes, kAdam>(registry);

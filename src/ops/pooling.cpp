@@ -102,6 +102,7 @@ std::string describe(const Pool2DAttributes& attributes) {
     text +=
         fmt::format(", image_size=[{}, {}]", attributes.image_size[0], attributes.image_size[1]);
   }
+  if (attributes.bias_gradient) text += ", bias_gradient";
   return text;
 }
 
@@ -201,7 +202,9 @@ std::vector<TensorType> infer_max_pool2d_backward(const InferContext& context) {
   DEMI_CHECK(context.inputs.size() == (attributes.relu ? 3 : 2),
              "max_pool2d_backward takes y with relu and only then");
   DEMI_CHECK(!attributes.relu || context.inputs[2].shape == dy.shape, "y and dy differ in shape");
-  return {infer_image("max_pool2d_backward", dy, attributes)};
+  std::vector<TensorType> types = {infer_image("max_pool2d_backward", dy, attributes)};
+  if (attributes.bias_gradient) types.push_back({Shape{dy.shape[3]}, accumulation_dtype(dy.dtype)});
+  return types;
 }
 
 /// A gradient that a relu masks is not the scattered dy.

@@ -11,6 +11,7 @@
 
 #include "src/ir/op_registry.h"
 #include "src/ir/structural_zeros.h"
+#include "src/passes/fusions.h"
 #include "src/passes/passes.h"
 
 namespace demi::passes {
@@ -298,8 +299,10 @@ class Fuse {
 }  // namespace
 
 void fuse(ir::Graph& graph, const Capabilities& capabilities) {
+  if (capabilities.mean_sparse_cross_entropy) fuse_cross_entropy(graph);
   Fuse(graph, capabilities).run();
   graph.erase_dead();
+  fuse_gradients(graph, capabilities);
 }
 
 }  // namespace demi::passes

@@ -51,6 +51,10 @@ void simplify(ir::Graph& graph);
 /// Runs last; leaves casts of float32 to itself for simplify.
 std::map<ir::ValueId, DType> widen(ir::Graph& graph);
 
+/// Lets steps read weights through copies in the compute dtype, and filters in the order that the
+/// backend wants, which are kept up to date instead of being made anew. Before fuse.
+void keep_weight_copies(ir::Graph& graph, const Capabilities& capabilities);
+
 /// Merges neighbours into ops that the backend has fused kernels for.
 void fuse(ir::Graph& graph, const Capabilities& capabilities);
 

@@ -1,4 +1,5 @@
 #include <demi/ops/cast.h>
+#include <demi/ops/cross_entropy.h>
 
 #include "src/ir/builtin_ops.h"
 #include "src/passes/passes.h"
@@ -17,6 +18,11 @@ void widen_source(ir::Graph& graph, ir::ValueId value, ir::NodeId next) {
 
 void widen_attributes(ir::Node& node) {
   if (node.op->name == "cast") node.attributes = ops::CastAttributes{DType::kFloat32};
+  if (node.op->name == "mean_sparse_cross_entropy") {
+    auto loss = node.attributes.as<ops::MeanSparseCrossEntropyAttributes>();
+    loss.gradient_dtype = DType::kFloat32;
+    node.attributes = loss;
+  }
   if (node.op->name != "constant") return;
   auto constant = node.attributes.as<ir::ConstantAttributes>();
   constant.dtype = DType::kFloat32;

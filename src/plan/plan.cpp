@@ -42,7 +42,10 @@ MemorySummary Plan::memory() const {
   summary.activations = peak_of(*this, BufferKind::kActivation);
   summary.temporaries = peak_of(*this, BufferKind::kTemporary);
   summary.gradients = peak_of(*this, BufferKind::kGradient);
-  summary.compute_copies = peak_of(*this, BufferKind::kComputeCopy);
+  for (const auto& variable : variables) {
+    if (variable->role == VariableRole::kWeightCopy) summary.kept_copies += variable->type.bytes();
+  }
+  summary.compute_copies = peak_of(*this, BufferKind::kComputeCopy) + summary.kept_copies;
   summary.workspace = workspace_bytes;
   summary.arena = arena_bytes();
   summary.constants = constant_bytes;

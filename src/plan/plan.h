@@ -66,9 +66,10 @@ struct MemorySummary {
   std::size_t activations = 0;
   std::size_t temporaries = 0;
   std::size_t gradients = 0;
-  std::size_t compute_copies = 0;
+  std::size_t compute_copies = 0;  ///< in the arena or beside it
+  std::size_t kept_copies = 0;     ///< those beside it: copies of weights that outlive the step
   std::size_t workspace = 0;
-  std::size_t arena = 0;  ///< all of the above, as laid out
+  std::size_t arena = 0;  ///< all of the above but kept_copies, as laid out
   std::size_t feeds = 0;  ///< one set of input buffers
   std::size_t constants = 0;
 };

@@ -199,6 +199,8 @@ std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model, const StepS
     write_accumulators(*graph, training_step ? state->train : state->evaluate, forward.reported,
                        batch);
   }
+  passes::simplify(*graph);
+  passes::keep_weight_copies(*graph, backend.capabilities());
   optimise(*graph, backend);
   return plan::make_plan(graph, backend);
 }

@@ -34,6 +34,12 @@ PlannedCall describe_call(const ir::Graph& graph, const plan::Step& step) {
 
 }  // namespace
 
+int PlannedStep::launches() const {
+  int sum = 0;
+  for (const PlannedCall& call : calls) sum += call.launches;
+  return sum;
+}
+
 PlannedStep plan_training_step(const Model& model, const Dataset& data,
                                const CompileOptions& options, const PlanOptions& plan_options) {
   if (plan_options.batch_size < 1) {
@@ -52,8 +58,12 @@ PlannedStep plan_training_step(const Model& model, const Dataset& data,
 
   PlannedStep planned;
   planned.device = backend->name();
-  for (const plan::Step& step : plan->steps) {
-    planned.calls.push_back(describe_call(*plan->graph, step));
+  std::vector<Kernel*> kernels;
+  for (const plan::Step& step : plan->steps) kernels.push_back(step.kernel.get());
+  const std::vector<int> launches = backend->launch_counts(kernels);
+  for (std::size_t i = 0; i < plan->steps.size(); ++i) {
+    planned.calls.push_back(describe_call(*plan->graph, plan->steps[i]));
+    planned.calls.back().launches = launches[i];
   }
   planned.memory =
       internal::describe_memory(graph, spec, *plan, training.optimizer.get(), backend->name());

@@ -109,31 +109,108 @@ class CountingCallback final : public Callback {
   Counters read_;
 };
 
-TEST_F(EmulatedGpu, ReplaysOneGraphPerStepWithoutWaiting) {
-  const auto counting = std::make_shared<CountingCallback>(DEMI_EMULATOR(demi_emulator_counters));
-
+/// The emulator's counters after each of 14 steps of training mnist_cnn in batches of 4. Both sets
+/// of input buffers have warmed up and been captured after six; the device is looked at after the
+/// last one.
+std::vector<DemiEmulatorCounters> count_steps(const CompileOptions& options,
+                                              CountingCallback::Counters read) {
+  const auto counting = std::make_shared<CountingCallback>(read);
   set_random_seed(7);
   Model model = models::mnist_cnn({28, 28, 1}, 10);
-  model.compile(
-      {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy", .device = "cuda-emu"});
+  model.compile(options);
   const Tensor x = testing::random_tensor({56, 28, 28, 1}, float32, 1, 0, 1);
   const Tensor y = testing::random_tensor({56}, int32, 2, 0, 10);
   model.fit(x, y, {.batch_size = 4, .epochs = 1, .callbacks = {counting}, .verbose = 0});
-  // Both sets of input buffers have warmed up and been captured after six steps; the device is
-  // looked at after the last one.
-  ASSERT_EQ(counting->after.size(), 14u);
-  for (std::size_t i = 7; i + 1 < counting->after.size(); ++i) {
-    const DemiEmulatorCounters& before = counting->after[i - 1];
-    const DemiEmulatorCounters& after = counting->after[i];
+  EXPECT_EQ(counting->after.size(), 14u);
+  return counting->after;
+}
+
+TEST_F(EmulatedGpu, ReplaysOneGraphPerStepWithoutWaiting) {
+  const std::vector<DemiEmulatorCounters> counters = count_steps(
+      {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy", .device = "cuda-emu"},
+      DEMI_EMULATOR(demi_emulator_counters));
+  for (std::size_t i = 7; i + 1 < counters.size(); ++i) {
+    const DemiEmulatorCounters& before = counters[i - 1];
+    const DemiEmulatorCounters& after = counters[i];
     EXPECT_EQ(after.graph_launches - before.graph_launches, 1u) << "step " << i;
     EXPECT_EQ(after.kernel_launches - before.kernel_launches, 0u) << "step " << i;
     EXPECT_EQ(after.library_launches - before.library_launches, 0u) << "step " << i;
     EXPECT_EQ(after.device_allocations - before.device_allocations, 0u) << "step " << i;
   }
   // The thread that loads batches waits for its two pinned buffers; nothing else waits.
-  const std::size_t last = counting->after.size() - 2;
-  EXPECT_LE(counting->after[last].host_synchronizations - counting->after[6].host_synchronizations,
-            last - 6 + 2);
+  const std::size_t last = counters.size() - 2;
+  EXPECT_LE(counters[last].host_synchronizations - counters[6].host_synchronizations, last - 6 + 2);
+}
+
+TEST_F(EmulatedGpu, LaunchesInAStepWhatThePlanSays) {
+  for (const char* policy : {"float32", "mixed_float16"}) {
+    SCOPED_TRACE(policy);
+    set_global_policy(policy);
+    // An optimizer is for one model.
+    const auto options = [] {
+      return CompileOptions{.optimizer = Adam(),
+                            .loss = "sparse_categorical_crossentropy",
+                            .metrics = {"accuracy"},
+                            .device = "cuda-emu"};
+    };
+    const std::vector<DemiEmulatorCounters> counters =
+        count_steps(options(), DEMI_EMULATOR(demi_emulator_counters));
+    const Model model = models::mnist_cnn({28, 28, 1}, 10);
+    const Dataset data(Tensor({1, 28, 28, 1}, float32), Tensor({1}, int32));
+    const PlannedStep planned = plan_training_step(model, data, options(), {.batch_size = 4});
+    set_global_policy("float32");
+    for (std::size_t i = 7; i + 1 < counters.size(); ++i) {
+      EXPECT_EQ(counters[i].graph_operations - counters[i - 1].graph_operations,
+                static_cast<std::uint64_t>(planned.launches()))
+          << "step " << i;
+    }
+  }
+}
+
+int planned_launches(Builder build, const Shape& image, const std::string& profile) {
+  set_global_policy("mixed_float16");
+  const Model model = build(image, 10);
+  set_global_policy("float32");
+  const Dataset data =
+      Dataset(Tensor(image.with_front(1), uint8), Tensor({1}, uint8)).rescaled(1 / 255.0);
+  return plan_training_step(model, data,
+                            {.optimizer = Adam(),
+                             .loss = "sparse_categorical_crossentropy",
+                             .metrics = {"accuracy"}},
+                            {.batch_size = 256, .device_profile = profile})
+      .launches();
+}
+
+TEST_F(EmulatedGpu, TakesTwentyLaunchesForAStepOfMnistCnn) {
+  for (const char* profile : {"t4", "a100", "rtx4090", "h100", "h200", "b200"}) {
+    EXPECT_LE(planned_launches(&models::mnist_cnn, {28, 28, 1}, profile), 20) << profile;
+  }
+}
+
+TEST_F(EmulatedGpu, PredictsWithTheWeightsThatTheHostSets) {
+  // Training makes copies of weights, which prediction reads.
+  set_global_policy("mixed_float16");
+  Model model = models::mnist_cnn({28, 28, 1}, 10);
+  set_global_policy("float32");
+  const Tensor x = testing::random_tensor({16, 28, 28, 1}, float32, 1, 0, 1);
+  const Tensor y = testing::random_tensor({16}, int32, 2, 0, 10);
+  const auto compile_for = [&](const char* device) {
+    model.compile(
+        {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy", .device = device});
+  };
+  compile_for("cuda-emu");
+  model.fit(x, y, {.batch_size = 8, .epochs = 1, .verbose = 0});
+  std::vector<Tensor> weights = model.get_weights();
+  for (Tensor& weight : weights) {
+    for (float& value : weight.data<float>()) value *= -0.5F;
+  }
+  model.set_weights(weights);
+  const Tensor with_copies = model.predict(x, {.batch_size = 16});
+  model.fit(x, y, {.batch_size = 8, .epochs = 1, .verbose = 0});
+  model.set_weights(weights);
+  compile_for("cpu");
+  const Tensor expected = model.predict(x, {.batch_size = 16});
+  testing::expect_close(with_copies, testing::to_doubles(expected), 5e-3, 1.0, "predictions");
 }
 
 }  // namespace

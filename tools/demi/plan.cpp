@@ -35,7 +35,10 @@ void print_call(std::size_t number, const PlannedCall& call, bool refusals) {
   fmt::print("{:4} {:8} {}{}{}\n", number, call.phase, call.layer, call.layer.empty() ? "" : ": ",
              call.op);
   fmt::print("     {} -> {}\n", fmt::join(call.inputs, ", "), fmt::join(call.outputs, ", "));
-  fmt::print("     {}, workspace {} bytes\n", call.kernel, call.workspace_bytes);
+  const std::string launches = call.launches == 0 ? "part of a launch above"
+                                                  : fmt::format("{} launch{}", call.launches,
+                                                                call.launches == 1 ? "" : "es");
+  fmt::print("     {}, {}, workspace {} bytes\n", call.kernel, launches, call.workspace_bytes);
   if (!refusals) return;
   for (const std::string& refused : call.refused) fmt::print("     refused {}\n", refused);
 }
@@ -61,8 +64,9 @@ void print_plan(const Request& request) {
   const PlannedStep step =
       plan_training_step(model, one_sample(), options,
                          {.batch_size = request.batch_size, .device_profile = request.profile});
-  fmt::print("One training step of {} under {}, batch {}, on {}: {} calls\n", request.model,
-             request.policy, request.batch_size, step.device, step.calls.size());
+  fmt::print("One training step of {} under {}, batch {}, on {}: {} launches, of {} operations\n",
+             request.model, request.policy, request.batch_size, step.device, step.launches(),
+             step.calls.size());
   for (std::size_t i = 0; i < step.calls.size(); ++i) {
     print_call(i + 1, step.calls[i], request.refusals);
   }

@@ -19,6 +19,10 @@ struct Conv2DOptions {
   std::int64_t groups = 1;
 };
 
+/// The order of a filter's axes in memory: [kh, kw, ci / groups, co], or [co, kh, kw, ci / groups]
+/// where the backend prefers that (set by the pass keep_weight_copies).
+enum class FilterLayout { kHwio, kOhwi };
+
 /// Attributes of conv2d, conv2d_backward_input, conv2d_backward_filter and of the latter two's
 /// forms for a pooled gradient, which are not written by hand:
 ///   conv2d_backward_input_pooled(filter, dy, index), conv2d_backward_filter_pooled(x, dy, index)
@@ -38,6 +42,8 @@ struct Conv2DAttributes {
   /// conv2d_backward_input: the spatial extents of x; conv2d_backward_filter: of the filter. They
   /// do not follow from the other shapes.
   std::array<std::int64_t, 2> result_size = {0, 0};
+  /// Of the filter, or of its gradient.
+  FilterLayout filter_layout = FilterLayout::kHwio;
   friend bool operator==(const Conv2DAttributes&, const Conv2DAttributes&) = default;
 };
 std::string describe(const Conv2DAttributes& attributes);

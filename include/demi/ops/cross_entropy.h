@@ -1,8 +1,10 @@
 // Cross-entropy losses, one value per row, always computed in float32 (float64 for float64).
 #pragma once
 
+#include <cstdint>
 #include <string>
 
+#include <demi/dtype.h>
 #include <demi/symbolic_tensor.h>
 
 namespace demi::ops {
@@ -25,6 +27,22 @@ std::string describe(const CrossEntropyAttributes& attributes);
 [[nodiscard]] SymbolicTensor sparse_categorical_crossentropy(const SymbolicTensor& labels,
                                                              const SymbolicTensor& scores,
                                                              bool from_logits = false);
+
+/// Attributes of mean_sparse_cross_entropy(scores, labels, [dmean]) -> mean, [accuracy],
+/// [gradient], which only the fuse pass writes: what a training step needs of logits [n, classes].
+///   mean = mean(sparse_cross_entropy(scores, labels)), float32, from logits
+///   accuracy = mean(argmax(p) == label), float32; p are the scores or their softmax
+///   gradient = d loss / d scores for d loss / d mean = dmean / divisor
+struct MeanSparseCrossEntropyAttributes {
+  enum class Accuracy : std::int64_t { kNone, kOfScores, kOfSoftmax };
+  Accuracy accuracy = Accuracy::kNone;
+  bool has_gradient = false;
+  DType gradient_dtype = DType::kFloat32;
+  double divisor = 1;  ///< in float32
+  friend bool operator==(const MeanSparseCrossEntropyAttributes&,
+                         const MeanSparseCrossEntropyAttributes&) = default;
+};
+std::string describe(const MeanSparseCrossEntropyAttributes& attributes);
 
 /// targets: probabilities like scores. IR: cross_entropy(scores, targets).
 [[nodiscard]] SymbolicTensor categorical_crossentropy(const SymbolicTensor& targets,

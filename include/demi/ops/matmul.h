@@ -14,6 +14,12 @@ struct MatmulAttributes {
   /// Set by the fuse pass: input 2 is a bias [n] added to every row, then `activation` is applied.
   bool has_bias = false;
   Activation activation = Activation::kNone;
+  /// Set by the fuse pass: input 2 is y [m, n], what a relu gave, and the product is 0 where y ≤ 0:
+  /// relu_backward(op(a) · op(b), y). Not with a bias or an activation.
+  bool relu_backward = false;
+  /// Set by the fuse pass where b is a gradient: output 1, float32 (float64 for float64), holds its
+  /// sums over the inner extent, [n].
+  bool bias_gradient = false;
   friend bool operator==(const MatmulAttributes&, const MatmulAttributes&) = default;
 };
 std::string describe(const MatmulAttributes& attributes);

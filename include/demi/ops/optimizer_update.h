@@ -6,6 +6,7 @@
 // and the shapes of an entry agree. Control scalars may be left empty for their defaults.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -22,6 +23,16 @@ struct UpdateAttributes {
   double clip_value = 0;           ///< 0: none
   double weight_decay = 0;         ///< 0: none
   std::vector<bool> decayed = {};  ///< one entry a variable; empty: weight decay is for all
+  /// Gradients that lie as [columns, rows], columns being the innermost extent of the variable; one
+  /// entry a variable, empty: none. Set by the pass keep_weight_copies, as are the copies: each
+  /// adds an input, which is overwritten with what the variable becomes.
+  std::vector<bool> transposed_gradients = {};
+  struct Copy {
+    std::size_t variable = 0;  ///< of which one it is, at most one a variable
+    bool transposed = false;   ///< it lies as [columns, rows]
+    friend bool operator==(const Copy&, const Copy&) = default;
+  };
+  std::vector<Copy> copies = {};
   friend bool operator==(const UpdateAttributes&, const UpdateAttributes&) = default;
 };
 std::string describe(const UpdateAttributes& attributes);
@@ -51,7 +62,8 @@ std::string describe(const AdamAttributes& attributes);
 ///   m += (g - m) · (1 - beta_1),  v += (g² - v) · (1 - beta_2),
 ///   w -= m · learning_rate · sqrt(1 - beta_2^t) / (1 - beta_1^t) / (sqrt(v) + epsilon).
 /// Formula: Kingma and Ba, "Adam" (2014), section 2, with "epsilon hat".
-/// IR: adam_update(learning_rate, inverse_scale, apply, iterations, [clip], w…, g…, m…, v…, [v̂…]).
+/// IR: adam_update(learning_rate, inverse_scale, apply, iterations, [clip], w…, g…, m…, v…, [v̂…],
+/// [copies…]).
 void adam_update(const UpdateInputs& inputs, AdamAttributes attributes);
 
 struct SgdAttributes {
@@ -65,7 +77,8 @@ std::string describe(const SgdAttributes& attributes);
 /// Slot m if momentum is not 0:
 ///   m = m · momentum - g · learning_rate,  w += nesterov ? m · momentum - g · learning_rate : m.
 /// Without: w -= g · learning_rate.
-/// IR: sgd_update(learning_rate, inverse_scale, apply, iterations, [clip], w…, g…, [m…]).
+/// IR: sgd_update(learning_rate, inverse_scale, apply, iterations, [clip], w…, g…, [m…],
+/// [copies…]).
 void sgd_update(const UpdateInputs& inputs, SgdAttributes attributes);
 
 struct ClipAttributes {

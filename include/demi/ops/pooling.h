@@ -56,6 +56,9 @@ struct Pool2DAttributes {
   bool relu = false;
   /// Backward ops: the spatial extents of x, which do not follow from those of dy.
   std::array<std::int64_t, 2> image_size = {0, 0};
+  /// Set by the fuse pass: max_pool2d_backward also sums its result over the positions; output 1 is
+  /// float32 [c] (float64 for float64).
+  bool bias_gradient = false;
   friend bool operator==(const Pool2DAttributes&, const Pool2DAttributes&) = default;
 };
 std::string describe(const Pool2DAttributes& attributes);

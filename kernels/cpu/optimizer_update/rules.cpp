@@ -189,8 +189,12 @@ class UpdateKernel final : public Kernel {
 
 template <class Attributes, class Rule>
 std::unique_ptr<Kernel> update_factory(const KernelRequest& request, ThreadPool& pool,
-                                       std::string&) {
+                                       std::string& reason) {
   const auto& attributes = request.attributes.as<Attributes>();
+  if (!attributes.common.copies.empty() || !attributes.common.transposed_gradients.empty()) {
+    reason = "it writes no copies and reads gradients as variables lie";
+    return nullptr;
+  }
   return std::make_unique<UpdateKernel<Rule>>(request, attributes.common, Rule(attributes), pool);
 }
 

@@ -34,7 +34,8 @@ struct Job {
 
 /// A kernel that calls select(type tag, packet length)(job, arguments), the tag's type storing x,
 /// which is input `x_index`. Its workspace holds the chunks' sums and then `arrays` arrays of a
-/// value per channel in the type that is computed in, or nothing if that is 0.
+/// value per channel in the type that is computed in; it makes three launches. Without arrays there
+/// is no workspace and one launch.
 template <class Select>
 [[nodiscard]] std::unique_ptr<Kernel> make(const KernelRequest& request, Context& context,
                                            std::string& reason, std::size_t x_index, int arrays,
@@ -62,8 +63,9 @@ template <class Select>
     const auto run = job.layout.length == kLength
                          ? select(tag, std::integral_constant<int, kLength>{})
                          : select(tag, std::integral_constant<int, 1>{});
-    return make_kernel("packets", static_cast<std::size_t>(bytes),
-                       [job, run](const KernelArguments& arguments) { run(job, arguments); });
+    return make_kernel(
+        "packets", static_cast<std::size_t>(bytes),
+        [job, run](const KernelArguments& arguments) { run(job, arguments); }, arrays == 0 ? 1 : 3);
   });
 }
 

@@ -49,9 +49,8 @@ class CudnnKernel final : public Kernel {
       std::function<void(const KernelArguments& arguments, cudnn::Plan& plan, std::byte* base)>;
 
   CudnnKernel(std::string name, const Pieces& pieces, cudnn::Plan plan, int own_launches, Body body)
-      : Kernel(std::move(name), pieces.workspace_bytes()),
+      : Kernel(std::move(name), pieces.workspace_bytes(), 1 + own_launches),
         plan_(std::move(plan)),
-        own_launches_(own_launches),
         body_(std::move(body)) {}
 
   void run(const KernelArguments& arguments) override {
@@ -60,12 +59,11 @@ class CudnnKernel final : public Kernel {
 
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}: {}; 1 call of cuDNN, {} own launches", name(), plan_.description(),
-                       own_launches_);
+                       launches() - 1);
   }
 
  private:
   cudnn::Plan plan_;
-  int own_launches_;
   Body body_;
 };
 
@@ -138,7 +136,7 @@ cudnn::Extents filter_extents(const Conv2DProblem& p) {
 
 /// Whether the filter lies as cuDNN wants it (Note [Filter layouts]).
 bool filter_lies_right(const Conv2DProblem& problem) {
-  return problem.taps() == 1 || problem.co == 1;
+  return problem.filter_is_ohwi || problem.taps() == 1 || problem.co == 1;
 }
 
 /// A filter that cuDNN reads, transposed into the workspace if it must be.

@@ -56,7 +56,7 @@ std::unique_ptr<Kernel> backward_filter(const Conv2DProblem& problem, Context& c
   const std::int64_t weights = problem.taps() * problem.co;
   const std::size_t workspace =
       product.splits == 1 ? 0 : static_cast<std::size_t>(product.splits * weights) * sizeof(C);
-  return make_kernel("direct", workspace, [=, stream = context.stream()](const KernelArguments& a) {
+  const auto body = [=, stream = context.stream()](const KernelArguments& a) {
     DirectBackwardFilter<C> bound = product;
     bound.x = {a.inputs[0], problem.x_dtype};
     bound.dy = {a.inputs[1], problem.y_dtype};
@@ -66,7 +66,8 @@ std::unique_ptr<Kernel> backward_filter(const Conv2DProblem& problem, Context& c
     if (bound.splits > 1) {
       launch_partial_sums(bound.partial, bound.splits, weights, bound.dw, stream);
     }
-  });
+  };
+  return make_kernel("direct", workspace, body, product.splits == 1 ? 1 : 2);
 }
 
 }  // namespace

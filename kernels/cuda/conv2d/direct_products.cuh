@@ -22,7 +22,13 @@ struct DirectGeometry {
   int h, w, ci, oh, ow, co, kh, kw;
   int stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left;
   int groups, group_in, group_out;
+  int filter_is_ohwi;  ///< flag; Note [Filter layouts]
 
+  /// Where the weight of a tap (of all kh · kw · ci / groups) and an output channel lies.
+  __device__ std::int64_t weight_at(std::int64_t tap, std::int64_t channel) const {
+    if (filter_is_ohwi != 0) return channel * kh * kw * group_in + tap;
+    return tap * co + channel;
+  }
   /// Elements of one image of x, and of one of y.
   __host__ __device__ std::int64_t x_image() const { return static_cast<std::int64_t>(h) * w * ci; }
   __host__ __device__ std::int64_t y_image() const {
@@ -49,7 +55,8 @@ inline DirectGeometry make_geometry(const Conv2DProblem& p) {
           narrow(p.pad_left),
           narrow(p.groups),
           narrow(p.group_in()),
-          narrow(p.group_out())};
+          narrow(p.group_out()),
+          p.filter_is_ohwi ? 1 : 0};
 }
 
 /// Somewhere in a batch: an image's first element and a place in it, which may lie outside.
@@ -127,7 +134,7 @@ struct DirectForward {
     return patch_element<C>(g, x, row, term);
   }
   __device__ C right(int group, std::int64_t k, std::int64_t column) const {
-    return filter.get<C>(k * g.co + group * g.group_out + column);
+    return filter.get<C>(g.weight_at(k, group * g.group_out + column));
   }
   __device__ void put(int group, std::int64_t, std::int64_t row, std::int64_t column,
                       C value) const {
@@ -180,7 +187,7 @@ struct DirectBackwardInput {
   __device__ C right(int group, std::int64_t k, std::int64_t column) const {
     const std::int64_t place = k / g.group_out;
     const std::int64_t channel = group * g.group_out + k % g.group_out;
-    return filter.get<C>((place * g.group_in + column) * g.co + channel);
+    return filter.get<C>(g.weight_at(place * g.group_in + column, channel));
   }
   __device__ void put(int group, std::int64_t, std::int64_t row, std::int64_t column,
                       C value) const {
@@ -199,7 +206,7 @@ struct DirectBackwardFilter {
   DirectGeometry g;
   AnyInput x, dy;
   AnyOutput dw;
-  C* partial;  ///< [splits, taps, co], or null if there is one split
+  C* partial;  ///< [splits] gradients like dw, or null if there is one split
   std::int64_t splits;
 
   __host__ __device__ std::int64_t m() const {
@@ -221,7 +228,7 @@ struct DirectBackwardFilter {
   }
   __device__ void put(int group, std::int64_t split, std::int64_t row, std::int64_t column,
                       C value) const {
-    const std::int64_t weight = row * g.co + group * g.group_out + column;
+    const std::int64_t weight = g.weight_at(row, group * g.group_out + column);
     if (partial == nullptr) {
       dw.set(weight, value);
     } else {

@@ -26,8 +26,9 @@ class TwoSteps final : public Kernel {
 
   TwoSteps(std::string name, std::size_t image_bytes, std::unique_ptr<Kernel> first,
            Inputs first_inputs, std::unique_ptr<Kernel> second, Inputs second_inputs)
-      : Kernel(std::move(name), aligned(image_bytes) +
-                                    std::max(first->workspace_bytes(), second->workspace_bytes())),
+      : Kernel(std::move(name),
+               aligned(image_bytes) + std::max(first->workspace_bytes(), second->workspace_bytes()),
+               first->launches() + second->launches()),
         image_bytes_(aligned(image_bytes)),
         first_(std::move(first)),
         second_(std::move(second)),
@@ -77,11 +78,12 @@ std::unique_ptr<Kernel> first_of(std::initializer_list<Factory> factories,
 TensorType image_of(const Conv2DAttributes& attributes, const TensorType& x,
                     const TensorType& filter, DType dtype) {
   const auto& [top, bottom, left, right] = attributes.padding;
-  const std::int64_t h = ops::window_positions(x.shape[1], top, bottom, filter.shape[0],
+  const int first = attributes.filter_layout == ops::FilterLayout::kOhwi ? 1 : 0;
+  const std::int64_t h = ops::window_positions(x.shape[1], top, bottom, filter.shape[first],
                                                attributes.strides[0], attributes.dilation_rate[0]);
-  const std::int64_t w = ops::window_positions(x.shape[2], left, right, filter.shape[1],
+  const std::int64_t w = ops::window_positions(x.shape[2], left, right, filter.shape[first + 1],
                                                attributes.strides[1], attributes.dilation_rate[1]);
-  return {Shape{x.shape[0], h, w, filter.shape[3]}, dtype};
+  return {Shape{x.shape[0], h, w, filter.shape[first == 1 ? 0 : 3]}, dtype};
 }
 
 Conv2DAttributes without_pool(Conv2DAttributes attributes) {

@@ -16,8 +16,9 @@ Conv2DProblem problem_of(const KernelRequest& request, const TensorType& x,
   problem.oh = y.shape[1];
   problem.ow = y.shape[2];
   problem.co = y.shape[3];
-  problem.kh = filter.shape[0];
-  problem.kw = filter.shape[1];
+  problem.filter_is_ohwi = attributes.filter_layout == ops::FilterLayout::kOhwi;
+  problem.kh = filter.shape[problem.filter_is_ohwi ? 1 : 0];
+  problem.kw = filter.shape[problem.filter_is_ohwi ? 2 : 1];
   problem.stride_h = attributes.strides[0];
   problem.stride_w = attributes.strides[1];
   problem.dilation_h = attributes.dilation_rate[0];

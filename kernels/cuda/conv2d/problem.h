@@ -22,6 +22,7 @@ struct Conv2DProblem {
   DType x_dtype = float32, filter_dtype = float32, y_dtype = float32, bias_dtype = float32;
   bool has_bias = false;
   bool relu = false;
+  bool filter_is_ohwi = false;  ///< else [kh, kw, ci / groups, co]; Note [Filter layouts]
 
   [[nodiscard]] std::int64_t pixels() const { return n * oh * ow; }
   [[nodiscard]] std::int64_t group_in() const { return ci / groups; }

@@ -11,7 +11,7 @@
 namespace demi::cuda {
 
 /// Note [Filter layouts]: a filter [kh, kw, ci / groups, co] is a matrix of `taps` rows and `co`
-/// columns; cuDNN's [co, kh, kw, ci / groups] is its transpose.
+/// columns; cuDNN's [co, kh, kw, ci / groups], as copies of weights lie, is its transpose.
 
 /// out[columns, rows] = transpose of in[rows, columns], converted. float32, float16, bfloat16.
 void transpose_convert(const void* in, DType in_dtype, void* out, DType out_dtype,

@@ -65,14 +65,15 @@ __global__ void product(Problem p) {
 }
 
 template <class C>
-__global__ void finish_kernel(AnyInput sums, AnyInput bias, AnyOutput y, bool with_relu,
-                              std::int64_t count, std::int64_t columns) {
+__global__ void finish_kernel(AnyInput sums, AnyInput bias, AnyInput mask, AnyOutput y,
+                              std::int64_t with_relu, std::int64_t count, std::int64_t columns) {
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < count;
        i += step) {
     C value = sums.data == nullptr ? C(0) : sums.get<C>(i);
     if (bias.data != nullptr) value += bias.get<C>(i % columns);
-    y.set(i, with_relu ? relu(value) : value);
+    if (mask.data != nullptr && !(mask.get<C>(i) > 0)) value = 0;
+    y.set(i, with_relu != 0 ? relu(value) : value);
   }
 }
 
@@ -114,7 +115,8 @@ void finish(const Finish& job, cudaStream_t stream) {
   const std::int64_t count = job.rows * job.columns;
   launch(kernel, blocks_for(count, kThreads), kThreads, 0, stream,
          AnyInput{job.sums, job.sums_dtype}, AnyInput{job.bias, job.bias_dtype},
-         AnyOutput{job.y, job.y_dtype}, job.relu, count, job.columns);
+         AnyInput{job.mask, job.mask_dtype}, AnyOutput{job.y, job.y_dtype},
+         std::int64_t{job.relu ? 1 : 0}, count, job.columns);
 }
 
 }  // namespace demi::cuda::matmul

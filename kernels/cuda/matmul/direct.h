@@ -24,6 +24,8 @@ struct Finish {
   DType y_dtype;
   std::int64_t rows;
   std::int64_t columns;
+  const void* mask;  ///< null: none; y is 0 where this [rows, columns] is not positive
+  DType mask_dtype;
   bool relu;
 };
 void finish(const Finish& job, cudaStream_t stream);

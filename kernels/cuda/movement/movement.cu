@@ -207,7 +207,7 @@ std::unique_ptr<Kernel> make_concatenate(const KernelRequest& request, Context& 
     pieces.push_back({copy, x.dtype});
     begin += x.shape[joined];
   }
-  return make_kernel("words", 0, [pieces, dtype = y.dtype, &context](const KernelArguments& a) {
+  const auto body = [pieces, dtype = y.dtype, &context](const KernelArguments& a) {
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Piece& piece = pieces[i];
       if (piece.dtype == dtype) {
@@ -220,7 +220,8 @@ std::unique_ptr<Kernel> make_concatenate(const KernelRequest& request, Context& 
              context.stream(), piece.copy, AnyInput{a.inputs[i], piece.dtype},
              AnyOutput{a.outputs[0], dtype});
     }
-  });
+  };
+  return make_kernel("words", 0, body, static_cast<int>(pieces.size()));
 }
 
 // ---- slice and pad_slice --------------------------------------------------------------------
@@ -255,12 +256,12 @@ std::unique_ptr<Kernel> make_pad_slice(const KernelRequest& request, Context& co
   const auto& begin = request.attributes.as<ops::SliceAttributes>().begin;
   const StridedCopy copy =
       box_copy(dx.shape, begin, request.inputs[0].shape, size_of(dx.dtype), true);
-  return make_kernel("zeros_and_words", 0,
-                     [copy, bytes = dx.bytes(), &context](const KernelArguments& a) {
-                       if (bytes == 0) return;
-                       DEMI_CUDA_CHECK(cudaMemsetAsync(a.outputs[0], 0, bytes, context.stream()));
-                       launch_copy(copy, a.inputs[0], a.outputs[0], context);
-                     });
+  const auto body = [copy, bytes = dx.bytes(), &context](const KernelArguments& a) {
+    if (bytes == 0) return;
+    DEMI_CUDA_CHECK(cudaMemsetAsync(a.outputs[0], 0, bytes, context.stream()));
+    launch_copy(copy, a.inputs[0], a.outputs[0], context);
+  };
+  return make_kernel("zeros_and_words", 0, body, 2);
 }
 
 }  // namespace

@@ -20,14 +20,14 @@ __global__ void accumulate(Table<2> table, Accumulation controls) {
   if (!*controls.apply) return;
   const C scale = *controls.inverse_scale;
   const bool begins = *controls.position == 0;
-  for_packets(table, [&](int entry, std::int64_t first, int count) {
-    void* accumulator = table.address[0][entry];
-    const DType dtype = table.dtype[0][entry];
+  for_packets(table, [&](const Entry<2>& entry, std::int64_t first, int count) {
+    void* accumulator = entry.address[0];
+    const DType dtype = entry.dtype[0];
     C sum[kLength] = {};
     C gradient[kLength] = {};
     // What an accumulator holds before does not matter, not even a NaN.
     if (!begins) load_some(accumulator, dtype, first, count, sum);
-    load_some(table.address[1][entry], table.dtype[1][entry], first, count, gradient);
+    load_some(entry.address[1], entry.dtype[1], first, count, gradient);
     DEMI_UNROLL
     for (int i = 0; i < kLength; ++i) sum[i] += gradient[i] * scale;
     store_some(sum, accumulator, dtype, first, count);
@@ -51,40 +51,55 @@ __global__ void average(Table<2> table, Average controls) {
   const auto add = static_cast<C>(1 - momentum);
   const std::int64_t frequency = controls.overwrite_frequency;
   const bool overwrites = frequency > 0 && (iterations + 1) % frequency == 0;
-  for_packets(table, [&](int entry, std::int64_t first, int count) {
-    void* variable = table.address[1][entry];
-    const DType dtype = table.dtype[1][entry];
+  for_packets(table, [&](const Entry<2>& entry, std::int64_t first, int count) {
+    void* variable = entry.address[1];
+    const DType dtype = entry.dtype[1];
     C old[kLength] = {};
     C w[kLength] = {};
-    load_as<C>(table.address[0][entry], first, count, old);
+    load_as<C>(entry.address[0], first, count, old);
     load_some(variable, dtype, first, count, w);
     DEMI_UNROLL
     for (int i = 0; i < kLength; ++i) w[i] = keep == 0 ? w[i] : old[i] * keep + w[i] * add;
-    store_as<C>(w, table.address[0][entry], first, count);
+    store_as<C>(w, entry.address[0], first, count);
     if (overwrites) store_some(w, variable, dtype, first, count);
   });
 }
 
-/// The tables of tensors that are computed in float, and in double.
+/// The tensors that are computed in float, and in double.
 struct Split {
-  std::vector<Table<2>> single, wide;
+  Tensors<2> single, wide;
 
-  explicit Split(const std::vector<Entry<2>>& entries)
-      : single(tables(entries, [](const auto& e) { return e.dtype[0] != DType::kFloat64; })),
-        wide(tables(entries, [](const auto& e) { return e.dtype[0] == DType::kFloat64; })) {}
+  Split(const std::vector<Entry<2>>& entries, Context& context)
+      : single(
+            entries, [](const auto& e) { return e.dtype[0] != DType::kFloat64; }, context),
+        wide(
+            entries, [](const auto& e) { return e.dtype[0] == DType::kFloat64; }, context) {}
+  [[nodiscard]] int launches() const {
+    return (single.is_empty() ? 0 : 1) + (wide.is_empty() ? 0 : 1);
+  }
 };
 
-/// Starts the kernel for each table, with addresses.
+/// Starts the kernels with addresses.
 template <class Controls, class Address>
 void launch_split(const Split& split, void (*single)(Table<2>, Controls),
                   void (*wide)(Table<2>, Controls), const Controls& controls,
                   const Context& context, Address&& address) {
-  const auto start = [&](const Table<2>& table, auto* kernel) {
-    launch(kernel, blocks_for_chunks(table, context), kThreads, 0, context.stream(),
-           with_addresses(table, address), controls);
+  const auto start = [&](const Tensors<2>& tensors, auto* kernel) {
+    if (tensors.is_empty()) return;
+    launch(kernel, tensors.blocks(), kThreads, 0, context.stream(), tensors.table(address),
+           controls);
   };
-  for (const Table<2>& table : split.single) start(table, single);
-  for (const Table<2>& table : split.wide) start(table, wide);
+  start(split.single, single);
+  start(split.wide, wide);
+}
+
+/// Element counts and dtypes of a pair of tensors.
+Entry<2> pair_of(const TensorType& first, DType second) {
+  Entry<2> entry;
+  entry.elements = first.shape.elements();
+  entry.dtype[0] = first.dtype;
+  entry.dtype[1] = second;
+  return entry;
 }
 
 std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request, Context& context,
@@ -93,21 +108,20 @@ std::unique_ptr<Kernel> make_accumulate(const KernelRequest& request, Context& c
   const std::size_t count = request.outputs.size();
   std::vector<Entry<2>> entries;
   for (std::size_t i = 0; i < count; ++i) {
-    const TensorType& accumulator = request.outputs[i];
-    entries.push_back({.elements = accumulator.shape.elements(),
-                       .dtype = {accumulator.dtype, request.inputs[kControls + count + i].dtype}});
+    entries.push_back(pair_of(request.outputs[i], request.inputs[kControls + count + i].dtype));
   }
-  return make_kernel(
-      "tables", 0, [split = Split(entries), count, &context](const KernelArguments& arguments) {
-        const Accumulation controls{.inverse_scale = arguments.input<float>(0),
-                                    .apply = arguments.input<bool>(1),
-                                    .position = arguments.input<std::int64_t>(2)};
-        launch_split(split, &accumulate<float>, &accumulate<double>, controls, context,
-                     [&](int list, std::size_t tensor) {
-                       if (list == 0) return arguments.outputs[tensor];
-                       return const_cast<void*>(arguments.inputs[kControls + count + tensor]);
-                     });
-      });
+  const Split split(entries, context);
+  const auto body = [split, count, &context](const KernelArguments& arguments) {
+    const Accumulation controls{.inverse_scale = arguments.input<float>(0),
+                                .apply = arguments.input<bool>(1),
+                                .position = arguments.input<std::int64_t>(2)};
+    launch_split(split, &accumulate<float>, &accumulate<double>, controls, context,
+                 [&](int list, std::size_t tensor) {
+                   if (list == 0) return arguments.outputs[tensor];
+                   return const_cast<void*>(arguments.inputs[kControls + count + tensor]);
+                 });
+  };
+  return make_kernel("tables", 0, body, split.launches());
 }
 
 std::unique_ptr<Kernel> make_ema(const KernelRequest& request, Context& context, std::string&) {
@@ -115,26 +129,24 @@ std::unique_ptr<Kernel> make_ema(const KernelRequest& request, Context& context,
   const std::size_t count = (request.inputs.size() - kControls) / 2;
   std::vector<Entry<2>> entries;
   for (std::size_t i = 0; i < count; ++i) {
-    const TensorType& variable = request.inputs[kControls + i];
-    entries.push_back({.elements = variable.shape.elements(),
-                       .dtype = {request.outputs[i].dtype, variable.dtype}});
+    entries.push_back(pair_of(request.outputs[i], request.inputs[kControls + i].dtype));
   }
-  return make_kernel(
-      "tables", 0,
-      [split = Split(entries), &context,
-       a = request.attributes.as<ops::EmaAttributes>()](const KernelArguments& arguments) {
-        const Average controls{.apply = arguments.input<bool>(0),
-                               .iterations = arguments.input<std::int64_t>(1),
-                               .momentum = a.momentum,
-                               .overwrite_frequency = a.overwrite_frequency};
-        launch_split(split, &average<float>, &average<double>, controls, context,
-                     [&](int list, std::size_t tensor) {
-                       // Variables are outputs only where they may be overwritten,
-                       // then in the same buffer.
-                       return list == 0 ? arguments.outputs[tensor]
-                                        : const_cast<void*>(arguments.inputs[kControls + tensor]);
-                     });
-      });
+  const Split split(entries, context);
+  const auto body = [split, &context, a = request.attributes.as<ops::EmaAttributes>()](
+                        const KernelArguments& arguments) {
+    const Average controls{.apply = arguments.input<bool>(0),
+                           .iterations = arguments.input<std::int64_t>(1),
+                           .momentum = a.momentum,
+                           .overwrite_frequency = a.overwrite_frequency};
+    launch_split(split, &average<float>, &average<double>, controls, context,
+                 [&](int list, std::size_t tensor) {
+                   // Variables are outputs only where they may be overwritten, then in the same
+                   // buffer.
+                   return list == 0 ? arguments.outputs[tensor]
+                                    : const_cast<void*>(arguments.inputs[kControls + tensor]);
+                 });
+  };
+  return make_kernel("tables", 0, body, split.launches());
 }
 
 }  // namespace

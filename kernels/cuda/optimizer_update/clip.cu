@@ -18,11 +18,8 @@ constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 struct Clip {
   double norm;
   bool global;
-  bool begins;  ///< the first table of the op
-  bool ends;    ///< the last one
   const float* inverse_scale;
-  double* running_sum;  ///< of the tables so far, if global
-  double* partials;     ///< [chunks]
+  double* partials;  ///< [chunks]
   unsigned* counter;
   float* coefficients;
 };
@@ -38,8 +35,9 @@ __device__ float coefficient(const Clip& clip, double sum_of_squares) {
 /// The sum of the partials of one entry, by a warp; every lane gets it.
 __device__ double sum_of_entry(const Table<1>& table, int entry, const double* partials) {
   double sum = 0;
-  for (int chunk = table.first_chunk[entry] + static_cast<int>(threadIdx.x) % 32;
-       chunk < table.first_chunk[entry + 1]; chunk += 32) {
+  const int end = entry + 1 < table.count ? table.entries[entry + 1].first_chunk : table.chunks;
+  for (int chunk = table.entries[entry].first_chunk + static_cast<int>(threadIdx.x) % 32;
+       chunk < end; chunk += 32) {
     sum += partials[chunk];
   }
   return reduce_lanes(sum, 32, Sum{});
@@ -47,12 +45,12 @@ __device__ double sum_of_entry(const Table<1>& table, int entry, const double* p
 
 __global__ void clip_coefficients(Table<1> table, Clip clip) {
   DEMI_SHARED(double, sums, [kThreads / 32]);
-  for (int chunk = static_cast<int>(blockIdx.x); chunk < table.chunks();
+  for (int chunk = static_cast<int>(blockIdx.x); chunk < table.chunks;
        chunk += static_cast<int>(gridDim.x)) {
     double sum = 0;
-    for_packets_of(table, chunk, [&](int entry, std::int64_t first, int count) {
+    for_packets_of(table, chunk, [&](const Entry<1>& entry, std::int64_t first, int count) {
       double values[kLength] = {};
-      load_some(table.address[0][entry], table.dtype[0][entry], first, count, values);
+      load_some(entry.address[0], entry.dtype[0], first, count, values);
       DEMI_UNROLL
       for (int i = 0; i < kLength; ++i) sum += values[i] * values[i];
     });
@@ -67,49 +65,40 @@ __global__ void clip_coefficients(Table<1> table, Clip clip) {
     const double of_entry = sum_of_entry(table, entry, clip.partials);
     sum += of_entry;
     if (leads && !clip.global) {
-      clip.coefficients[table.tensor[entry]] = coefficient(clip, of_entry);
+      clip.coefficients[table.entries[entry].tensor] = coefficient(clip, of_entry);
     }
   }
   if (leads) sums[warp] = sum;
   __syncthreads();
   if (threadIdx.x != 0 || !clip.global) return;
-  double total = clip.begins ? 0.0 : *clip.running_sum;
+  double total = 0;
   for (int i = 0; i < kThreads / 32; ++i) total += sums[i];
-  *clip.running_sum = total;
-  if (clip.ends) clip.coefficients[0] = coefficient(clip, total);
+  clip.coefficients[0] = coefficient(clip, total);
 }
 
 std::unique_ptr<Kernel> make_clip(const KernelRequest& request, Context& context, std::string&) {
   std::vector<Entry<1>> entries;
   for (const TensorType& gradient : request.inputs.subspan(1)) {
-    entries.push_back({.elements = gradient.shape.elements(), .dtype = {gradient.dtype}});
+    Entry<1>& entry = entries.emplace_back();
+    entry.elements = gradient.shape.elements();
+    entry.dtype[0] = gradient.dtype;
   }
-  const auto all = tables(entries, [](const auto&) { return true; });
-  int chunks = 0;
-  for (const auto& table : all) chunks = std::max(chunks, table.chunks());
-  const auto bytes = (static_cast<std::size_t>(chunks) + 1) * sizeof(double);
-  return make_kernel("tables", bytes,
-                     [all, &context, attributes = request.attributes.as<ops::ClipAttributes>(),
-                      counter = context.block_counter()](const KernelArguments& arguments) {
-                       auto* workspace = static_cast<double*>(arguments.workspace);
-                       for (std::size_t i = 0; i < all.size(); ++i) {
-                         const Clip clip{.norm = attributes.norm,
-                                         .global = attributes.global,
-                                         .begins = i == 0,
-                                         .ends = i + 1 == all.size(),
-                                         .inverse_scale = arguments.input<float>(0),
-                                         .running_sum = workspace,
-                                         .partials = workspace + 1,
-                                         .counter = counter,
-                                         .coefficients = arguments.output<float>(0)};
-                         const auto table = with_addresses(all[i], [&](int, std::size_t tensor) {
-                           return const_cast<void*>(arguments.inputs[1 + tensor]);
-                         });
-                         // One block at least: coefficients of empty tensors are written too.
-                         launch(&clip_coefficients, std::max(blocks_for_chunks(table, context), 1U),
-                                kThreads, 0, context.stream(), table, clip);
-                       }
-                     });
+  const Tensors<1> all(
+      entries, [](const auto&) { return true; }, context);
+  const auto bytes = static_cast<std::size_t>(all.chunks()) * sizeof(double);
+  const auto body = [all, &context, attributes = request.attributes.as<ops::ClipAttributes>(),
+                     counter = context.block_counter()](const KernelArguments& arguments) {
+    const Clip clip{.norm = attributes.norm,
+                    .global = attributes.global,
+                    .inverse_scale = arguments.input<float>(0),
+                    .partials = static_cast<double*>(arguments.workspace),
+                    .counter = counter,
+                    .coefficients = arguments.output<float>(0)};
+    const auto table = all.table(
+        [&](int, std::size_t tensor) { return const_cast<void*>(arguments.inputs[1 + tensor]); });
+    launch(&clip_coefficients, all.blocks(), kThreads, 0, context.stream(), table, clip);
+  };
+  return make_kernel("tables", bytes, body);
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 // Adam and SGD. Overwritten inputs are the outputs' buffers, so variables and slots are read and
 // written there.
 
+#include <algorithm>
 #include <cmath>
 
 #include <demi/ops/optimizer_update.h>
 
+#include "kernels/cuda/any_element.cuh"
 #include "kernels/cuda/optimizer_update/register.h"
 #include "kernels/cuda/optimizer_update/tensors.cuh"
+#include "kernels/cuda/scalars.cuh"
 
 namespace demi::cuda::optimizer_update {
 namespace {
@@ -72,14 +75,43 @@ struct SgdRule {
   }
 };
 
-/// Lists of a table: variables, gradients, then the slots.
+/// Lists of a table: variables, gradients, the slots, then copies of variables (null: none).
 template <class Rule>
-inline constexpr int kListsOf = 2 + Rule::kSlots;
+inline constexpr int kListsOf = 3 + Rule::kSlots;
+
+enum Flag : std::uint8_t { kDecays = 1, kGradientIsTransposed = 2, kCopyIsTransposed = 4 };
+
+/// Elements of the gradient of an entry.
+template <class C, int kLists>
+__device__ void load_gradient(const Entry<kLists>& entry, std::int64_t first, int count,
+                              C (&g)[kLength]) {
+  if ((entry.flags & kGradientIsTransposed) == 0) {
+    return load_some(entry.address[1], entry.dtype[1], first, count, g);
+  }
+  const std::int64_t rows = entry.elements / entry.columns;
+  for (int i = 0; i < count; ++i) {
+    g[i] = AnyInput(entry.address[1], entry.dtype[1])
+               .get<C>(transposed_place(first + i, rows, entry.columns));
+  }
+}
+
+template <class C, int kLists>
+__device__ void store_copy(const C (&w)[kLength], const Entry<kLists>& entry, std::int64_t first,
+                           int count) {
+  void* to = entry.address[kLists - 1];
+  const DType dtype = entry.dtype[kLists - 1];
+  if (to == nullptr) return;
+  if ((entry.flags & kCopyIsTransposed) == 0) return store_some(w, to, dtype, first, count);
+  const std::int64_t rows = entry.elements / entry.columns;
+  for (int i = 0; i < count; ++i) {
+    AnyOutput(to, dtype).set(transposed_place(first + i, rows, entry.columns), w[i]);
+  }
+}
 
 template <class C, class Rule>
-__global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule) {
+__device__ void update_tensors(const Table<kListsOf<Rule>>& table, const Controls& controls,
+                               const Rule& rule) {
   DEMI_SHARED(double, rates, [1]);
-  if (!*controls.apply) return;
   const double learning_rate = *controls.learning_rate;
   if (threadIdx.x == 0) {
     // Two powers in float64: once for a block.
@@ -88,19 +120,18 @@ __global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule
   __syncthreads();
   const auto rate = static_cast<C>(rates[0]);
   const auto limit = static_cast<C>(controls.clip_value);
-  for_packets(table, [&](int entry, std::int64_t first, int count) {
+  for_packets(table, [&](const Entry<kListsOf<Rule>>& entry, std::int64_t first, int count) {
     C scale = *controls.inverse_scale;
     if (controls.clip != nullptr) {
-      scale *= controls.clip[controls.one_coefficient ? 0 : table.tensor[entry]];
+      scale *= controls.clip[controls.one_coefficient ? 0 : entry.tensor];
     }
     const auto decay =
-        static_cast<C>(table.flag[entry] ? controls.weight_decay * learning_rate : 0.0);
+        static_cast<C>((entry.flags & kDecays) != 0 ? controls.weight_decay * learning_rate : 0.0);
     C w[kLength], g[kLength], slots[Rule::kSlots + 1][kLength];
-    load_some(table.address[0][entry], table.dtype[0][entry], first, count, w);
-    load_some(table.address[1][entry], table.dtype[1][entry], first, count, g);
+    load_some(entry.address[0], entry.dtype[0], first, count, w);
+    load_gradient(entry, first, count, g);
     DEMI_UNROLL
-    for (int s = 0; s < Rule::kSlots; ++s)
-      load_as<C>(table.address[2 + s][entry], first, count, slots[s]);
+    for (int s = 0; s < Rule::kSlots; ++s) load_as<C>(entry.address[2 + s], first, count, slots[s]);
     DEMI_UNROLL
     for (int i = 0; i < kLength; ++i) {
       if (i >= count) break;
@@ -114,43 +145,29 @@ __global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule
       DEMI_UNROLL
       for (int s = 0; s < Rule::kSlots; ++s) slots[s][i] = own[s];
     }
-    store_some(w, table.address[0][entry], table.dtype[0][entry], first, count);
+    store_some(w, entry.address[0], entry.dtype[0], first, count);
+    store_copy(w, entry, first, count);
     DEMI_UNROLL
     for (int s = 0; s < Rule::kSlots; ++s)
-      store_as<C>(slots[s], table.address[2 + s][entry], first, count);
+      store_as<C>(slots[s], entry.address[2 + s], first, count);
   });
 }
 
+template <class C, class Rule>
+__global__ void update(Table<kListsOf<Rule>> table, Controls controls, Rule rule,
+                       ScalarProgram then, unsigned* counter) {
+  if (*controls.apply) update_tensors<C>(table, controls, rule);
+  carry_out(then, counter);
+}
+
 template <class Rule>
-class UpdateKernel final : public Kernel {
+class UpdateKernel final : public CarryingKernel {
  public:
   UpdateKernel(const KernelRequest& request, const ops::UpdateAttributes& common, Rule rule,
                Context& context)
-      : Kernel("tables"),
-        rule_(rule),
-        common_(common),
-        variables_(request.outputs.size() / (1 + Rule::kSlots)),
-        first_gradient_(kControls + (common.clipped ? 1 : 0) + variables_),
-        one_coefficient_(common.clipped && request.inputs[kControls].shape[0] == 1),
-        context_(context) {
-    std::vector<Entry<kLists>> entries;
-    for (std::size_t i = 0; i < variables_; ++i) {
-      const TensorType& variable = request.outputs[i];
-      Entry<kLists> entry{.elements = variable.shape.elements(),
-                          .dtype = {variable.dtype, request.inputs[first_gradient_ + i].dtype},
-                          .flag = common.decayed.empty() || common.decayed[i]};
-      for (int slot = 0; slot < Rule::kSlots; ++slot) {
-        entry.dtype[2 + slot] = accumulation_dtype(variable.dtype);
-      }
-      entries.push_back(entry);
-    }
-    const auto is_double = [](const auto& entry) { return entry.dtype[0] == DType::kFloat64; };
-    const auto is_single = [](const auto& entry) { return entry.dtype[0] != DType::kFloat64; };
-    single_ = tables(entries, is_single);
-    double_ = tables(entries, is_double);
-  }
+      : UpdateKernel(entries_of(request, common), request, common, rule, context) {}
 
-  void run(const KernelArguments& arguments) override {
+  void run_then(const KernelArguments& arguments, const ScalarProgram& then) override {
     const Controls controls{.learning_rate = arguments.input<float>(0),
                             .inverse_scale = arguments.input<float>(1),
                             .apply = arguments.input<bool>(2),
@@ -159,32 +176,109 @@ class UpdateKernel final : public Kernel {
                             .one_coefficient = one_coefficient_,
                             .clip_value = common_.clip_value,
                             .weight_decay = common_.weight_decay};
-    for (const auto& table : single_) start<float>(table, controls, arguments);
-    for (const auto& table : double_) start<double>(table, controls, arguments);
+    const bool has_double = !double_.is_empty();
+    if (!single_.is_empty()) {
+      start<float>(single_, controls, arguments, has_double ? ScalarProgram() : then);
+    }
+    if (has_double) start<double>(double_, controls, arguments, then);
   }
 
  private:
   static constexpr int kLists = kListsOf<Rule>;
 
+  UpdateKernel(const std::vector<Entry<kLists>>& entries, const KernelRequest& request,
+               const ops::UpdateAttributes& common, Rule rule, Context& context)
+      : CarryingKernel("tables", 0, launches_of(entries)),
+        rule_(rule),
+        common_(common),
+        variables_(variables_of(request, common)),
+        copies_(variables_, -1),
+        first_gradient_(first_gradient_of(request, common)),
+        one_coefficient_(common.clipped && request.inputs[kControls].shape[0] == 1),
+        counter_(context.block_counter()),
+        context_(context),
+        single_(
+            entries, [](const auto& entry) { return !is_double(entry); }, context),
+        double_(
+            entries, [](const auto& entry) { return is_double(entry); }, context) {
+    for (std::size_t i = 0; i < common.copies.size(); ++i) {
+      copies_[common.copies[i].variable] =
+          static_cast<std::ptrdiff_t>(variables_ * (1 + Rule::kSlots) + i);
+    }
+  }
+
+  static bool is_double(const Entry<kLists>& entry) { return entry.dtype[0] == DType::kFloat64; }
+  static int launches_of(const std::vector<Entry<kLists>>& entries) {
+    const auto doubles = std::count_if(entries.begin(), entries.end(), is_double);
+    return doubles == 0 || doubles == std::ssize(entries) ? 1 : 2;
+  }
+
+  static std::size_t variables_of(const KernelRequest& request,
+                                  const ops::UpdateAttributes& common) {
+    return (request.outputs.size() - common.copies.size()) / (1 + Rule::kSlots);
+  }
+  static int columns_of(const Shape& shape) {
+    return shape.rank() == 0 ? 1 : static_cast<int>(shape[-1]);
+  }
+  static std::size_t first_gradient_of(const KernelRequest& request,
+                                       const ops::UpdateAttributes& common) {
+    return kControls + (common.clipped ? 1 : 0) + variables_of(request, common);
+  }
+
+  static std::vector<Entry<kLists>> entries_of(const KernelRequest& request,
+                                               const ops::UpdateAttributes& common) {
+    const std::size_t first_gradient = first_gradient_of(request, common);
+    std::vector<Entry<kLists>> entries;
+    for (std::size_t i = 0; i < variables_of(request, common); ++i) {
+      const TensorType& variable = request.outputs[i];
+      Entry<kLists> entry;
+      entry.elements = variable.shape.elements();
+      entry.columns = columns_of(variable.shape);
+      entry.dtype[0] = variable.dtype;
+      entry.dtype[1] = request.inputs[first_gradient + i].dtype;
+      if (common.decayed.empty() || common.decayed[i]) entry.flags |= kDecays;
+      if (!common.transposed_gradients.empty() && common.transposed_gradients[i]) {
+        entry.flags |= kGradientIsTransposed;
+      }
+      for (int slot = 0; slot < Rule::kSlots; ++slot) {
+        entry.dtype[2 + slot] = accumulation_dtype(variable.dtype);
+      }
+      entries.push_back(entry);
+    }
+    const std::size_t first_copy = entries.size() * (1 + Rule::kSlots);
+    for (std::size_t i = 0; i < common.copies.size(); ++i) {
+      Entry<kLists>& entry = entries[common.copies[i].variable];
+      entry.dtype[kLists - 1] = request.outputs[first_copy + i].dtype;
+      if (common.copies[i].transposed) entry.flags |= kCopyIsTransposed;
+    }
+    return entries;
+  }
+
   template <class C>
-  void start(const Table<kLists>& table, const Controls& controls,
-             const KernelArguments& arguments) const {
-    const auto filled = with_addresses(table, [&](int list, std::size_t tensor) {
+  void start(const Tensors<kLists>& tensors, const Controls& controls,
+             const KernelArguments& arguments, const ScalarProgram& then) const {
+    const Table<kLists> table = tensors.table([&](int list, std::size_t tensor) -> void* {
       if (list == 1) return const_cast<void*>(arguments.inputs[first_gradient_ + tensor]);
+      if (list == kLists - 1) {
+        const std::ptrdiff_t copy = copies_[tensor];
+        return copy < 0 ? nullptr : arguments.outputs[static_cast<std::size_t>(copy)];
+      }
       const std::size_t group = list == 0 ? 0 : static_cast<std::size_t>(list) - 1;
       return arguments.outputs[group * variables_ + tensor];
     });
-    launch(&update<C, Rule>, blocks_for_chunks(table, context_), kThreads, 0, context_.stream(),
-           filled, controls, rule_);
+    launch(&update<C, Rule>, tensors.blocks(), kThreads, 0, context_.stream(), table, controls,
+           rule_, then, counter_);
   }
 
   Rule rule_;
   ops::UpdateAttributes common_;
   std::size_t variables_;
+  std::vector<std::ptrdiff_t> copies_;  ///< of each variable the output that is its copy, or -1
   std::size_t first_gradient_;
   bool one_coefficient_;
+  unsigned* counter_;
   Context& context_;
-  std::vector<Table<kLists>> single_, double_;
+  Tensors<kLists> single_, double_;
 };
 
 std::unique_ptr<Kernel> make_adam(const KernelRequest& request, Context& context, std::string&) {

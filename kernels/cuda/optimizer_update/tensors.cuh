@@ -1,12 +1,15 @@
-// Kernels over all tensors of a model in few launches: the tensors' addresses are in a table that
-// is an argument of the kernel, cut into chunks that blocks take one after another. A launch that
-// was captured keeps its table.
+// Kernels over all tensors of a model in one launch: a table in device memory says where the
+// tensors are; they are cut into chunks that blocks take one after another.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
+#include <memory>
+#include <type_traits>
 #include <vector>
 
+#include "kernels/cuda/address_lists.h"
 #include "kernels/cuda/context.h"
 #include "kernels/cuda/launch.cuh"
 #include "kernels/cuda/packet.cuh"
@@ -20,27 +23,35 @@ inline constexpr int kLength = 4;
 /// Elements of a chunk.
 inline constexpr int kChunk = kThreads * kLength * 4;
 
-/// Lists of equally many tensors: element i of all of them has one number of elements.
+/// The tensors at one place of lists of equally many, which have one number of elements. Without
+/// padding: tables are compared byte by byte.
+template <int kLists>
+struct Entry {
+  static constexpr int kMostLists = 7;
+  static_assert(kLists <= kMostLists);
+
+  void* address[kLists] = {};
+  std::int64_t elements = 0;
+  std::int32_t first_chunk = 0;
+  std::int32_t columns = 0;  ///< the innermost extent, where that matters
+  std::int64_t tensor = 0;   ///< the place in the op's lists
+  DType dtype[kMostLists] = {};
+  std::uint8_t flags = 0;  ///< what they mean is up to the kernel
+};
+
+/// A table as kernels get it.
 template <int kLists>
 struct Table {
-  /// As many as leave a kernel 256 of its 4096 bytes for other arguments.
-  static constexpr int kCapacity = 3840 / (kLists * 8 + 8 + 4 + 2 + kLists + 1) - 1;
+  const Entry<kLists>* entries;
+  std::int32_t count;
+  std::int32_t chunks;
 
-  void* address[kLists][kCapacity];
-  std::int64_t elements[kCapacity];
-  int first_chunk[kCapacity + 1];
-  std::uint16_t tensor[kCapacity];  ///< its place in the op's lists
-  DType dtype[kLists][kCapacity];
-  bool flag[kCapacity];
-  int count;
-
-  [[nodiscard]] __host__ __device__ int chunks() const { return first_chunk[count]; }
-  /// The tensor that a chunk is of.
+  /// The entry that a chunk is of.
   [[nodiscard]] __device__ int find(int chunk) const {
     int low = 0, high = count - 1;
     while (low < high) {
       const int middle = (low + high + 1) / 2;
-      if (first_chunk[middle] <= chunk) {
+      if (entries[middle].first_chunk <= chunk) {
         low = middle;
       } else {
         high = middle - 1;
@@ -50,72 +61,77 @@ struct Table {
   }
 };
 
-/// One tensor of an op, for tables().
+/// Some of an op's tensors, and the tables of them that runs have needed so far.
 template <int kLists>
-struct Entry {
-  std::int64_t elements;
-  DType dtype[kLists];
-  bool flag = false;  ///< what it means is up to the kernel
+class Tensors {
+  static_assert(std::has_unique_object_representations_v<Entry<kLists>>);
+
+ public:
+  /// Those of `entries` for which wanted(entry), in order.
+  template <class Wanted>
+  Tensors(const std::vector<Entry<kLists>>& entries, Wanted&& wanted, Context& context)
+      : context_(context) {
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+      if (!wanted(entries[i])) continue;
+      Entry<kLists> entry = entries[i];
+      entry.tensor = static_cast<std::int64_t>(i);
+      entry.first_chunk = chunks_;
+      chunks_ += static_cast<std::int32_t>((entry.elements + kChunk - 1) / kChunk);
+      entries_.push_back(entry);
+    }
+    lists_ = std::make_shared<AddressLists>(entries_.size() * sizeof(Entry<kLists>), context);
+  }
+
+  [[nodiscard]] bool is_empty() const { return entries_.empty(); }
+  [[nodiscard]] std::int32_t chunks() const { return chunks_; }
+
+  /// The table with the addresses that address(list, tensor) gives.
+  template <class Address>
+  [[nodiscard]] Table<kLists> table(Address&& address) const {
+    std::vector<std::byte> bytes(entries_.size() * sizeof(Entry<kLists>));
+    for (std::size_t i = 0; i < entries_.size(); ++i) {
+      Entry<kLists> entry = entries_[i];
+      for (int list = 0; list < kLists; ++list) {
+        entry.address[list] = address(list, static_cast<std::size_t>(entry.tensor));
+      }
+      std::memcpy(bytes.data() + i * sizeof(entry), &entry, sizeof(entry));
+    }
+    return {static_cast<const Entry<kLists>*>(lists_->store(bytes)),
+            static_cast<std::int32_t>(entries_.size()), chunks_};
+  }
+
+  /// Blocks for a launch: enough to fill the device, each with some chunks; at least one.
+  [[nodiscard]] unsigned blocks() const {
+    const int most = std::max(8 * context_.properties().multiprocessors, 1);
+    return static_cast<unsigned>(std::clamp(chunks_, 1, most));
+  }
+
+ private:
+  Context& context_;
+  std::vector<Entry<kLists>> entries_;
+  std::int32_t chunks_ = 0;
+  std::shared_ptr<AddressLists> lists_;
 };
 
-/// Tables, without addresses, of those entries for which wanted(entry), in order.
-template <int kLists, class Wanted>
-[[nodiscard]] std::vector<Table<kLists>> tables(const std::vector<Entry<kLists>>& entries,
-                                                Wanted&& wanted) {
-  std::vector<Table<kLists>> result;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    const Entry<kLists>& entry = entries[i];
-    if (!wanted(entry)) continue;
-    if (result.empty() || result.back().count == Table<kLists>::kCapacity) result.push_back({});
-    Table<kLists>& table = result.back();
-    const int at = table.count++;
-    table.elements[at] = entry.elements;
-    table.first_chunk[at + 1] =
-        table.first_chunk[at] + static_cast<int>((entry.elements + kChunk - 1) / kChunk);
-    table.tensor[at] = static_cast<std::uint16_t>(i);
-    for (int list = 0; list < kLists; ++list) table.dtype[list][at] = entry.dtype[list];
-    table.flag[at] = entry.flag;
-  }
-  return result;
-}
-
-/// A table with the addresses that address(list, tensor) gives.
-template <int kLists, class Address>
-[[nodiscard]] Table<kLists> with_addresses(const Table<kLists>& table, Address&& address) {
-  Table<kLists> filled = table;
-  for (int i = 0; i < table.count; ++i) {
-    for (int list = 0; list < kLists; ++list) {
-      filled.address[list][i] = address(list, std::size_t{table.tensor[i]});
-    }
-  }
-  return filled;
-}
-
-/// Blocks for a table: enough to fill the device, each with some chunks.
-template <int kLists>
-[[nodiscard]] unsigned blocks_for_chunks(const Table<kLists>& table, const Context& context) {
-  const int most = std::max(8 * context.properties().multiprocessors, 1);
-  return static_cast<unsigned>(std::min(table.chunks(), most));
-}
-
-/// Calls body(entry of the table, first element, elements ≤ kLength) for this thread's packets of a
+/// Calls body(entry, first element, elements ≤ kLength) for this thread's packets of a
 /// chunk.
 template <int kLists, class Body>
 __device__ inline void for_packets_of(const Table<kLists>& table, int chunk, Body&& body) {
   const int entry = table.find(chunk);
-  const std::int64_t first = static_cast<std::int64_t>(chunk - table.first_chunk[entry]) * kChunk;
-  const std::int64_t left = table.elements[entry] - first;
+  const Entry<kLists>& tensors = table.entries[entry];
+  const std::int64_t first = static_cast<std::int64_t>(chunk - tensors.first_chunk) * kChunk;
+  const std::int64_t left = tensors.elements - first;
   for (int offset = static_cast<int>(threadIdx.x) * kLength; offset < kChunk && offset < left;
        offset += kThreads * kLength) {
     const std::int64_t count = left - offset;
-    body(entry, first + offset, count < kLength ? static_cast<int>(count) : kLength);
+    body(tensors, first + offset, count < kLength ? static_cast<int>(count) : kLength);
   }
 }
 
 /// The same for the chunks of this block.
 template <int kLists, class Body>
 __device__ inline void for_packets(const Table<kLists>& table, Body&& body) {
-  for (int chunk = static_cast<int>(blockIdx.x); chunk < table.chunks();
+  for (int chunk = static_cast<int>(blockIdx.x); chunk < table.chunks;
        chunk += static_cast<int>(gridDim.x)) {
     for_packets_of(table, chunk, body);
   }
@@ -177,6 +193,12 @@ __device__ inline void store_some(const C (&values)[kLength], void* to, DType dt
     default:
       return store_as<float>(values, to, first, count);
   }
+}
+
+/// The place in the transpose of [rows, columns] of element `i`.
+__device__ inline std::int64_t transposed_place(std::int64_t i, std::int64_t rows, int columns) {
+  const std::int64_t row = i / columns;
+  return (i - row * columns) * rows + row;
 }
 
 }  // namespace demi::cuda::optimizer_update

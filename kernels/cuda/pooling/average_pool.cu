@@ -57,24 +57,26 @@ __global__ void average_pool_backward(Windows p, const T* dy, T* dx) {
 
 template <class T, int N>
 std::unique_ptr<Kernel> average_pool_kernel(const Problem& problem, Context& context) {
-  return make_kernel("packets", 0, [problem, &context](const KernelArguments& arguments) {
+  const auto body = [problem, &context](const KernelArguments& arguments) {
     problem.for_launches([&](const Windows& p, std::int64_t first) {
       launch_positions(&average_pool<T, N>, p, p.rows.windows, p.columns.windows, N,
                        context.stream(), arguments.input<T>(0) + first * p.image_elements(),
                        arguments.output<T>(0) + first * p.pooled_elements());
     });
-  });
+  };
+  return make_kernel("packets", 0, body, problem.launches());
 }
 
 template <class T, int N>
 std::unique_ptr<Kernel> average_pool_backward_kernel(const Problem& problem, Context& context) {
-  return make_kernel("packets", 0, [problem, &context](const KernelArguments& arguments) {
+  const auto body = [problem, &context](const KernelArguments& arguments) {
     problem.for_launches([&](const Windows& p, std::int64_t first) {
       launch_positions(&average_pool_backward<T, N>, p, p.rows.extent, p.columns.extent, N,
                        context.stream(), arguments.input<T>(0) + first * p.pooled_elements(),
                        arguments.output<T>(0) + first * p.image_elements());
     });
-  });
+  };
+  return make_kernel("packets", 0, body, problem.launches());
 }
 
 }  // namespace

@@ -7,6 +7,9 @@ namespace demi::cuda {
 void register_pooling_kernels(Registry& registry) {
   registry.add("max_pool2d", "packets", pooling::make_max_pool2d);
   registry.add("max_pool2d_backward", "packets", pooling::make_max_pool2d_backward);
+  registry.add("max_pool2d_backward", "packets_and_sums", pooling::make_max_pool2d_backward_sum);
+  registry.add("max_pool2d_backward", "packets_then_sum",
+               pooling::make_max_pool2d_backward_then_sum);
   registry.add("average_pool2d", "packets", pooling::make_average_pool2d);
   registry.add("average_pool2d_backward", "packets", pooling::make_average_pool2d_backward);
 }

@@ -14,6 +14,12 @@ namespace demi::cuda::pooling {
 [[nodiscard]] std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request,
                                                                Context& context,
                                                                std::string& reason);
+/// The same with bias_gradient: in one launch, or, in general, followed by a reduction.
+[[nodiscard]] std::unique_ptr<Kernel> make_max_pool2d_backward_sum(const KernelRequest& request,
+                                                                   Context& context,
+                                                                   std::string& reason);
+[[nodiscard]] std::unique_ptr<Kernel> make_max_pool2d_backward_then_sum(
+    const KernelRequest& request, Context& context, std::string& reason);
 
 /// average_pool.cu: own kernels of average_pool2d and average_pool2d_backward.
 [[nodiscard]] std::unique_ptr<Kernel> make_average_pool2d(const KernelRequest& request,

@@ -116,6 +116,13 @@ class Problem {
   [[nodiscard]] const Windows& windows() const { return windows_; }
   [[nodiscard]] std::int64_t images() const { return images_; }
 
+  /// How often for_launches() calls its body.
+  [[nodiscard]] int launches() const {
+    int count = 0;
+    for_launches([&count](const Windows&, std::int64_t) { ++count; });
+    return count;
+  }
+
   /// Calls body(windows, first) for runs of images, `first` being the number of images before one.
   template <class Body>
   void for_launches(Body&& body) const {

@@ -255,24 +255,23 @@ std::unique_ptr<Kernel> make_rows(const ReductionLayout& layout, const Destinati
   const int width = power_of_two_from((layout.reduced_count + kN - 1) / kN, 32);
   const std::size_t workspace =
       planned.splits == 1 ? 0 : static_cast<std::size_t>(planned.splits * rows.outputs) * sizeof(P);
-  return make_kernel(
-      by_lanes ? "rows_by_lanes" : "rows_by_blocks", workspace,
-      [=, &context](const KernelArguments& a) {
-        Destination bound = planned;
-        bound.output.data = a.outputs[0];
-        if (by_lanes) {
-          launch(&reduce_rows_by_lanes<Op, kN, T>,
-                 blocks_for(rows.outputs * width, kReductionThreads), kReductionThreads, 0,
-                 context.stream(), rows, a.input<T>(0), bound, width);
-          return;
-        }
-        if (bound.splits > 1) bound.partial = a.workspace;
-        launch(&reduce_rows_by_blocks<Op, kN, T>, task_blocks(rows.outputs * bound.splits),
-               kReductionThreads, 0, context.stream(), rows, a.input<T>(0), bound);
-        if (bound.splits > 1) {
-          launch_partials<Op, P>(a.workspace, bound, rows.outputs, context.stream());
-        }
-      });
+  const auto body = [=, &context](const KernelArguments& a) {
+    Destination bound = planned;
+    bound.output.data = a.outputs[0];
+    if (by_lanes) {
+      launch(&reduce_rows_by_lanes<Op, kN, T>, blocks_for(rows.outputs * width, kReductionThreads),
+             kReductionThreads, 0, context.stream(), rows, a.input<T>(0), bound, width);
+      return;
+    }
+    if (bound.splits > 1) bound.partial = a.workspace;
+    launch(&reduce_rows_by_blocks<Op, kN, T>, task_blocks(rows.outputs * bound.splits),
+           kReductionThreads, 0, context.stream(), rows, a.input<T>(0), bound);
+    if (bound.splits > 1) {
+      launch_partials<Op, P>(a.workspace, bound, rows.outputs, context.stream());
+    }
+  };
+  return make_kernel(by_lanes ? "rows_by_lanes" : "rows_by_blocks", workspace, body,
+                     planned.splits > 1 ? 2 : 1);
 }
 
 template <class Op, int kN, class T>
@@ -295,17 +294,17 @@ std::unique_ptr<Kernel> make_columns(const ReductionLayout& layout, const Destin
   const std::size_t workspace =
       planned.splits == 1 ? 0
                           : static_cast<std::size_t>(planned.splits * layout.outputs) * sizeof(P);
-  return make_kernel(
-      "columns", workspace, [=, outputs = layout.outputs, &context](const KernelArguments& a) {
-        Destination bound = planned;
-        bound.output.data = a.outputs[0];
-        if (bound.splits > 1) bound.partial = a.workspace;
-        launch(&reduce_columns<Op, kN, T>, task_blocks(columns.tiles * bound.splits),
-               kReductionThreads, 0, context.stream(), columns, a.input<T>(0), bound);
-        if (bound.splits > 1) {
-          launch_partials<Op, P>(a.workspace, bound, outputs, context.stream());
-        }
-      });
+  const auto body = [=, outputs = layout.outputs, &context](const KernelArguments& a) {
+    Destination bound = planned;
+    bound.output.data = a.outputs[0];
+    if (bound.splits > 1) bound.partial = a.workspace;
+    launch(&reduce_columns<Op, kN, T>, task_blocks(columns.tiles * bound.splits), kReductionThreads,
+           0, context.stream(), columns, a.input<T>(0), bound);
+    if (bound.splits > 1) {
+      launch_partials<Op, P>(a.workspace, bound, outputs, context.stream());
+    }
+  };
+  return make_kernel("columns", workspace, body, planned.splits > 1 ? 2 : 1);
 }
 
 /// Results of nothing: zeros.

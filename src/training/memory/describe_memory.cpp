@@ -141,6 +141,10 @@ std::vector<LayerBytes> describe_layers(const LayerGraph& model, const plan::Pla
       table.at(layer_of_slot(slot.name(), variables)).optimizer += slot.state()->type.bytes();
     }
   }
+  for (const auto& variable : plan.variables) {
+    if (variable->role != VariableRole::kWeightCopy) continue;
+    table.at(layer_of(variable->name)).compute_copies += variable->type.bytes();
+  }
   for (const PlannedBuffer& buffer : buffers) {
     field(table.at(buffer.layer), buffer.kind) += buffer.bytes;
   }
@@ -192,7 +196,7 @@ PlannedBytes planned_bytes(const LayerGraph& model, const plan::Plan& plan,
                   [](const auto& variable) { return variable->role == VariableRole::kStepState; });
   planned.step_state = counts ? runtime::StateBlock::kBytes : 0;
   planned.total = planned.weights + planned.optimizer + planned.arena + planned.input_buffers +
-                  planned.data_sets + planned.constants + planned.step_state;
+                  planned.data_sets + planned.constants + planned.step_state + memory.kept_copies;
   return planned;
 }
 

@@ -288,6 +288,10 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return with(executable_graphs(), executable, "cudaGraphLaunch",
               [&](const ExecutableGraph& object) {
                 ++state().counters.graph_launches;
+                for (const Graph::Node& node : object.graph->nodes) {
+                  const bool works = node.operation.kind != Operation::Kind::kMarker;
+                  state().counters.graph_operations += works ? 1 : 0;
+                }
                 return launch_graph(*find_stream(stream, "cudaGraphLaunch"), object.graph);
               });
 }

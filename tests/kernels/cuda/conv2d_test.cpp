@@ -11,6 +11,7 @@
 
 #include <demi/error.h>
 #include <demi/ops/conv2d.h>
+#include <demi/ops/movement.h>
 
 #include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
@@ -119,6 +120,61 @@ TEST_F(CudaConv2D, PassNanThroughRelu) {
       run_kernel("conv2d", attributes, {&x, &filter}, {.device = kDevice});
   EXPECT_TRUE(std::isnan(y[0].at(0)));
   EXPECT_FALSE(std::isnan(y[0].at(3))) << "the next pixel";
+}
+
+/// [kh, kw, ci, co] as [co, kh, kw, ci].
+Tensor ohwi(const Tensor& filter) {
+  return std::move(run_kernel("transpose", ops::TransposeAttributes{{3, 0, 1, 2}}, {&filter},
+                              {.device = "cpu"})[0]);
+}
+
+TEST_F(CudaConv2D, TakeFiltersInTheOrderOfCudnnWithoutFurtherLaunches) {
+  const Tensor bias = random_tensor({7}, float16, 3);
+  const Tensor filter = ohwi(filter_);
+  // cuDNN's kernels and, for float64, our own.
+  for (const DType dtype : {float16, float64}) {
+    SCOPED_TRACE(to_string(dtype));
+    const Tensor x = x_.to(dtype), b = bias.to(dtype), dy = dy_.to(dtype);
+    const Tensor w = filter_.to(dtype), transposed = filter.to(dtype);
+    Conv2DAttributes forward{.has_bias = true, .activation = Activation::kRelu};
+    Conv2DAttributes image{.result_size = {9, 8}}, window{.result_size = {3, 3}};
+    const Tensor y = std::move(run_kernel("conv2d", forward, {&x, &w, &b}, {.device = "cpu"})[0]);
+    const Tensor dx =
+        std::move(run_kernel("conv2d_backward_input", image, {&dy, &w}, {.device = "cpu"})[0]);
+    const Tensor dw =
+        ohwi(run_kernel("conv2d_backward_filter", window, {&x, &dy}, {.device = "cpu"})[0]);
+    for (Conv2DAttributes* attributes : {&forward, &image, &window}) {
+      attributes->filter_layout = ops::FilterLayout::kOhwi;
+    }
+    const auto expect = [&](const char* op, const Conv2DAttributes& attributes,
+                            const std::vector<const Tensor*>& inputs, const Tensor& expected) {
+      const std::vector<Tensor> actual = run_kernel(op, attributes, inputs, {.device = kDevice});
+      EXPECT_EQ(actual[0].shape(), expected.shape());
+      expect_close(actual[0], to_doubles(expected), 16 * rounding_unit(dtype), 1.0, op);
+      std::vector<TensorType> types;
+      for (const Tensor* input : inputs) types.push_back({input->shape(), input->dtype()});
+      const TensorType result{expected.shape(), dtype};
+      const auto kernel =
+          testing::test_backend(kDevice)->select({op, attributes, types, {&result, 1}}).kernel;
+      EXPECT_EQ(kernel->launches(), 1) << op << ": " << kernel->description();
+    };
+    expect("conv2d", forward, {&x, &transposed, &b}, y);
+    expect("conv2d_backward_input", image, {&dy, &transposed}, dx);
+    expect("conv2d_backward_filter", window, {&x, &dy}, dw);
+  }
+}
+
+TEST_F(CudaConv2D, SumFilterGradientsInPartsInTheOrderOfCudnn) {
+  // float64, many pixels: several blocks share a sum.
+  const Tensor x = random_tensor({40, 9, 9, 4}, float64, 1);
+  const Tensor dy = random_tensor({40, 7, 7, 6}, float64, 2);
+  Conv2DAttributes attributes{.groups = 2, .result_size = {3, 3}};
+  const Tensor expected =
+      ohwi(run_kernel("conv2d_backward_filter", attributes, {&x, &dy}, {.device = "cpu"})[0]);
+  attributes.filter_layout = ops::FilterLayout::kOhwi;
+  const std::vector<Tensor> actual =
+      run_kernel("conv2d_backward_filter", attributes, {&x, &dy}, {.device = kDevice});
+  expect_close(actual[0], to_doubles(expected), 1e-12, 1.0, "parts");
 }
 
 }  // namespace

@@ -4,7 +4,10 @@
 #include <limits>
 
 #include <demi/ops/loss_scale.h>
+#include <demi/ops/movement.h>
+#include <demi/ops/optimizer_update.h>
 #include <demi/ops/schedule.h>
+#include <demi/ops/state.h>
 
 #include "tests/kernels/cuda/cuda_kernels.h"
 
@@ -89,6 +92,85 @@ TEST_F(CudaTrainingState, EvaluatesEverySchedule) {
       EXPECT_FLOAT_EQ(static_cast<float>(value[0].item()), expected) << step;
     }
   }
+}
+
+/// A weight of 2 rows and 3 columns with everything that an update of it may touch.
+struct Updated {
+  Tensor rate = Tensor::scalar(0.5F), scale = Tensor::scalar(0.25F);
+  Tensor apply = Tensor::full({}, 1, boolean);
+  Tensor iterations = Tensor::scalar(std::int64_t{0});
+  Tensor w = random_tensor({2, 3}, float32, 1);
+  Tensor bias = random_tensor({3}, float32, 2);
+  Tensor g = random_tensor({2, 3}, float16, 3);
+  Tensor g_bias = random_tensor({3}, float32, 4);
+  Tensor copy = Tensor({3, 2}, float16), bias_copy = Tensor({3}, bfloat16);
+
+  static Tensor transposed(const Tensor& x) {
+    return std::move(
+        run_kernel("transpose", ops::TransposeAttributes{{1, 0}}, {&x}, {.device = "cpu"})[0]);
+  }
+  /// By SGD without momentum; the kernel's outputs.
+  [[nodiscard]] std::vector<Tensor> update(const char* device, bool with_copies) const {
+    const Tensor g_transposed = transposed(g);
+    std::vector<const Tensor*> inputs = {&rate, &scale, &apply, &iterations, &w, &bias};
+    inputs.insert(inputs.end(), {with_copies ? &g_transposed : &g, &g_bias});
+    ops::SgdAttributes attributes;
+    if (with_copies) {
+      attributes.common.transposed_gradients = {true, false};
+      attributes.common.copies = {{.variable = 1}, {.variable = 0, .transposed = true}};
+      inputs.insert(inputs.end(), {&bias_copy, &copy});
+    }
+    return run_kernel("sgd_update", attributes, inputs, {.device = device});
+  }
+};
+
+TEST_F(CudaTrainingState, UpdatesWriteCopiesAndReadTransposedGradients) {
+  const Updated step;
+  const std::vector<Tensor> expected = step.update("cpu", false);
+  const std::vector<Tensor> actual = step.update(kDevice, true);
+  ASSERT_EQ(actual.size(), 4u);
+  testing::expect_close(actual[0], testing::to_doubles(expected[0]), 1e-6, 1.0, "w");
+  testing::expect_close(actual[1], testing::to_doubles(expected[1]), 1e-6, 1.0, "bias");
+  testing::expect_close(actual[2], testing::to_doubles(actual[1].to(bfloat16)), 0, 1.0,
+                        "copy of the bias");
+  testing::expect_close(actual[3], testing::to_doubles(Updated::transposed(actual[0].to(float16))),
+                        0, 1.0, "copy of w");
+}
+
+TEST_F(CudaTrainingState, ASkippedUpdateLeavesCopiesAlone) {
+  Updated step;
+  step.apply = Tensor::full({}, 0, boolean);
+  step.copy = random_tensor({3, 2}, float16, 7);
+  const std::vector<Tensor> actual = step.update(kDevice, true);
+  testing::expect_close(actual[0], testing::to_doubles(step.w), 0, 1.0, "w");
+  testing::expect_close(actual[3], testing::to_doubles(step.copy), 0, 1.0, "copy");
+}
+
+/// The kernels of some ops, and how many launches a sequence of them takes.
+TEST_F(CudaTrainingState, SmallOperationsShareLaunches) {
+  const auto backend = testing::test_backend(kDevice);
+  const TensorType number{{}, float32}, flag{{}, boolean}, counter{{}, int64}, row{{8}, float32};
+  std::vector<std::unique_ptr<Kernel>> kernels;
+  const auto add = [&](const char* op, const Attributes& attributes,
+                       const std::vector<TensorType>& inputs,
+                       const std::vector<TensorType>& outputs) {
+    kernels.push_back(backend->select({op, attributes, inputs, outputs}).kernel);
+    ASSERT_NE(kernels.back(), nullptr) << op;
+  };
+  add("increment", {}, {counter, flag}, {counter});
+  add("all_finite", {}, {row}, {flag});
+  add("reciprocal", {}, {number}, {number});
+  add("increment", {}, {counter, flag}, {counter});
+  add("relu", {}, {row}, {row});
+  add("increment", {}, {counter, flag}, {counter});
+  add("increment", {}, {counter, flag}, {counter});
+  for (int i = 0; i < 3; ++i) {
+    add("moving_average", ops::MovingAverageAttributes{}, {row, row, flag}, {row});
+  }
+  add("increment", {}, {counter, flag}, {counter});
+  std::vector<Kernel*> list;
+  for (const auto& kernel : kernels) list.push_back(kernel.get());
+  EXPECT_EQ(backend->launch_counts(list), (std::vector<int>{1, 1, 0, 0, 1, 1, 0, 1, 0, 0, 1}));
 }
 
 }  // namespace

@@ -13,6 +13,7 @@ struct DemiEmulatorCounters {
   std::uint64_t kernel_launches;        ///< outside graphs
   std::uint64_t library_launches;       ///< work of emulated libraries, outside graphs
   std::uint64_t graph_launches;
+  std::uint64_t graph_operations;    ///< kernels, library work, and copies in these graphs
   std::uint64_t operations;          ///< that ran: kernels, library work, copies; in graphs too
   std::uint64_t device_allocations;  ///< successful ones
   std::uint64_t device_bytes;        ///< held now
