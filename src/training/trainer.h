@@ -70,6 +70,8 @@ class Trainer {
   [[nodiscard]] std::shared_ptr<Program> program(StepMode mode, const Dataset& data,
                                                  std::int64_t rows, const std::string& where);
 
+  [[nodiscard]] const Backend& backend() const { return arena_->backend(); }
+
   /// The small variables of all steps, to be read without waiting.
   [[nodiscard]] runtime::StateBlock& state_block() const { return arena_->state(); }
 
@@ -118,6 +120,14 @@ class Trainer {
   [[nodiscard]] MemoryPlan plan_memory(const LayerGraph& model, std::int64_t batch_size,
                                        const MemoryPlanOptions& options,
                                        const std::string& where) const;
+  /// training(), which recomputes to fit beside the input buffers of the programs that there are.
+  [[nodiscard]] std::optional<TrainingSpec> training_for_next_program() const;
+  /// What all programs of this model hold together, and `another` one, if it is not null; with the
+  /// optimizer's slots if one `trains`.
+  [[nodiscard]] PlannedBytes planned_bytes(const plan::Plan* another, bool trains) const;
+  /// Throws OutOfMemory "[where] …" if a program for `spec`, planned as `plan`, does not fit.
+  void check_memory(const plan::Plan& plan, const Dataset& data, const StepSpec& spec,
+                    const std::string& where) const;
   static Logs logs_of(const std::vector<Accumulator>& accumulators);
   static void reset(const std::vector<Accumulator>& accumulators);
 
@@ -127,6 +137,7 @@ class Trainer {
   StepState state_;
   std::shared_ptr<runtime::Arena> arena_;
   bool is_synchronous_ = true;
+  bool trains_ = false;  ///< the optimizer's slots are on the device
   std::uint64_t seed_ = 0;
   std::vector<SkippedStep> skips_;
   std::vector<RangeSample> range_samples_;
