@@ -195,6 +195,7 @@ std::vector<StepTime> Executor::run_timed(int set) {
     time.end = now();
     times.push_back(time);
   }
+  arena_->note_use(used_, workspace_used_);
   feeds.release();
   return times;
 }

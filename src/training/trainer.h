@@ -70,8 +70,6 @@ class Trainer {
   [[nodiscard]] std::shared_ptr<Program> program(StepMode mode, const Dataset& data,
                                                  std::int64_t rows, const std::string& where);
 
-  [[nodiscard]] const Backend& backend() const { return arena_->backend(); }
-
   /// The small variables of all steps, to be read without waiting.
   [[nodiscard]] runtime::StateBlock& state_block() const { return arena_->state(); }
 

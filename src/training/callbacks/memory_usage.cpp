@@ -57,7 +57,7 @@ void MemoryUsage::open() {
 void MemoryUsage::look(const std::string& stage) {
   open();
   MemoryRecord record{.stage = stage, .epoch = epoch_, .step = step_, .stats = {}};
-  record.stats = runtime::memory_stats(model().impl().trainer->backend());
+  record.stats = runtime::memory_stats(model().impl().trainer->arena()->backend());
   const memory::Stats& stats = record.stats;
   if (file_) {
     *file_ << fmt::format("{},{},{},{},{},{},{},{},{},{},{},{},{}\n", stage, epoch_, step_,
