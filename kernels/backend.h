@@ -1,6 +1,8 @@
 // Backend: one device, as the compiler and the runtime see it.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -63,6 +65,9 @@ class Readback {
   [[nodiscard]] virtual const std::byte* bytes() const = 0;
 };
 
+/// Where buffers of these sizes begin; the last entry is the end of all.
+[[nodiscard]] std::vector<std::size_t> input_offsets(const std::vector<std::size_t>& bytes);
+
 /// Runs a fixed sequence of launches many times. A GPU backend captures it once and replays it.
 class LaunchSequence {
  public:
@@ -70,6 +75,19 @@ class LaunchSequence {
   /// Queues all launches in order; returns when they are queued (CPU: done).
   virtual void run() = 0;
 };
+
+/// Memory of a whole device, whoever uses it.
+struct DeviceMemoryInfo {
+  std::size_t total = 0;
+  std::size_t free = 0;    ///< 0 for a profile
+  std::string pci_bus_id;  ///< "0000:3b:00.0", by which NVML knows a GPU; empty for others
+};
+
+/// Allocates so many bytes, aligned to 256.
+using Allocator = std::function<std::shared_ptr<DeviceMemory>(std::size_t bytes)>;
+
+/// Input buffers begin at multiples of this many bytes in one allocation.
+inline constexpr std::size_t kInputAlignment = 256;
 
 /// Not thread safe: one model trains on one backend from one thread.
 class Backend {
@@ -80,13 +98,15 @@ class Backend {
   [[nodiscard]] virtual std::string name() const = 0;
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
-  /// Zero-filled, aligned to at least 64 bytes. `purpose` names it in OutOfMemory messages.
+  [[nodiscard]] virtual DeviceMemoryInfo memory_info() const = 0;
+
+  /// Zero-filled, aligned to at least 256 bytes. `purpose` names it in OutOfMemory messages.
   [[nodiscard]] virtual std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                                const std::string& purpose) = 0;
 
-  /// Buffers of these sizes, each aligned to at least 64 bytes.
+  /// Buffers of these sizes in one allocation by `allocate`, each aligned to kInputAlignment.
   [[nodiscard]] virtual std::unique_ptr<InputSet> allocate_inputs(
-      const std::vector<std::size_t>& bytes) = 0;
+      const std::vector<std::size_t>& bytes, const Allocator& allocate) = 0;
 
   /// Bytes that arrays of a data set may take on the device now, so that steps gather their samples
   /// there; 0 where this would gain nothing.

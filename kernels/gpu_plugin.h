@@ -15,7 +15,7 @@
 namespace demi {
 
 /// Grows with every change of this header or of kernel.h and backend.h.
-inline constexpr int kGpuPluginVersion = 3;
+inline constexpr int kGpuPluginVersion = 4;
 
 struct GpuOptions {
   bool allow_tf32 = false;

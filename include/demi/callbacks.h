@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include <demi/memory.h>
 #include <demi/tensor.h>
 
 namespace demi {
@@ -282,6 +283,54 @@ class CSVLogger : public Callback {
   std::shared_ptr<std::ofstream> file_;
   std::vector<std::string> keys_;
   bool needs_header_ = true;
+};
+
+/// The memory of the model's device at one moment.
+struct MemoryRecord {
+  std::string stage;  ///< "compiled", "first step", "batch", "epoch", "evaluated" or "end"
+  int epoch = 0;
+  std::int64_t step = 0;  ///< batches seen over the life of the model
+  memory::Stats stats;
+
+  /// "memory/planned", "memory/in_use", … in bytes: the columns of the file and what a TensorBoard
+  /// shows. "memory/process" is left out where it is not known.
+  [[nodiscard]] Logs scalars() const;
+};
+
+struct MemoryUsageOptions {
+  std::filesystem::path filename = {};  ///< a CSV file with a line for each record; empty: none
+  std::int64_t every_batches = 0;       ///< also look after so many batches; 0: do not
+  bool verbose = true;                  ///< print a line for each record
+  /// Given each record as it is made.
+  std::function<void(const MemoryRecord&)> on_record = nullptr;
+};
+
+/// Looks at the memory of the device when everything is compiled, after the first step, after each
+/// epoch and evaluation, and at the end. A look does not wait for the device.
+class MemoryUsage : public Callback {
+ public:
+  /// Throws std::invalid_argument if every_batches < 0.
+  explicit MemoryUsage(MemoryUsageOptions options = {});
+  /// These throw std::runtime_error if the file cannot be opened or written.
+  void on_train_begin() override;
+  void on_epoch_begin(int epoch) override;
+  void on_train_batch_end(std::int64_t batch, const BatchLogs& logs) override;
+  void on_test_end(const Logs& logs) override;
+  void on_epoch_end(int epoch, Logs& logs) override;
+  void on_train_end(const Logs& logs) override;
+
+  [[nodiscard]] const std::vector<MemoryRecord>& records() const { return records_; }
+
+ private:
+  void look(const std::string& stage);
+  void open();
+
+  MemoryUsageOptions options_;
+  std::vector<MemoryRecord> records_;
+  std::shared_ptr<std::ofstream> file_;
+  int epoch_ = 0;
+  std::int64_t step_ = 0;
+  std::int64_t batches_ = 0;  ///< in this fit
 };
 
 /// Stops training, without an exception, at a loss that is NaN or infinite.

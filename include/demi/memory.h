@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <demi/dataset.h>
@@ -66,6 +68,7 @@ struct MemoryMoment {
   std::size_t gradients = 0;
   std::size_t temporaries = 0;
   std::size_t workspace = 0;  ///< of this call
+  bool recomputed = false;    ///< a forward call that runs again: CompileOptions::recompute
   /// All of the buffers; at most PlannedBytes::arena less its workspace.
   [[nodiscard]] std::size_t live() const {
     return activations + compute_copies + gradients + temporaries;
@@ -91,6 +94,13 @@ struct MemoryOverhead {
   std::string source;     ///< how it was found
 };
 
+/// What CompileOptions::recompute costs.
+struct RecomputedWork {
+  std::size_t calls = 0;
+  std::vector<std::string> layers;  ///< whose calls run again, in that order
+  double forward_share = 0;         ///< estimated work of those calls / that of the forward half
+};
+
 /// Where the memory of one step goes.
 struct MemoryPlan {
   std::string device;  ///< "h200", "cpu", "cuda:0"
@@ -102,6 +112,7 @@ struct MemoryPlan {
   std::vector<LayerBytes> layers;      ///< in the order of the model
   std::vector<PlannedBuffer> buffers;  ///< in the order of their first use
   std::vector<MemoryMoment> timeline;  ///< one for each call, in order of execution
+  RecomputedWork recomputed;
 
   /// The call during which the most buffer bytes are live. The arena is larger where its buffers
   /// could not be laid out without gaps.
@@ -129,4 +140,54 @@ struct MemoryPlanOptions {
 /// A line for each call: what is live while it runs.
 [[nodiscard]] std::string format_timeline(const MemoryPlan& plan);
 
+/// The memory that the models of this process share on each device.
+namespace memory {
+
+/// How demi takes memory from a device.
+enum class Mode {
+  kExact,     ///< what models need when they need it, given back when they go
+  kGrow,      ///< the same, but kept for the next model
+  kFraction,  ///< a share of the device at the first need, and never more
+};
+
+struct Options {
+  Mode mode = Mode::kExact;
+  double fraction = 0;          ///< of the device's memory, in (0, 1]; for Mode::kFraction
+  std::size_t limit_bytes = 0;  ///< never take more than this; 0: no limit
+};
+
+/// For all models of the process on `device`, as compile() takes it; the mode only before they use
+/// its memory, the limit at any time. Throws std::invalid_argument "[memory] …" with the numbers
+/// otherwise, and as set_device for unknown devices.
+void configure(std::string_view device, const Options& options);
+
+/// Bytes on one device, by who counts them.
+struct Stats {
+  std::string device;
+  std::size_t planned = 0;        ///< what the compiled steps of living models need by their plans
+  std::size_t in_use = 0;         ///< handed out to models now
+  std::size_t peak = 0;           ///< the highest `in_use` since the start or reset_peak
+  std::size_t reserved = 0;       ///< taken from the device: in_use, rounded up, and what is kept
+  std::size_t arena_planned = 0;  ///< of `planned`: buffers and workspace of the steps
+  /// The same as measured: the highest end of the ranges that the kernels which ran were given.
+  std::size_t arena_peak = 0;
+  std::size_t process = 0;      ///< all that the process holds on the device; 0: not known
+  std::string process_source;   ///< who says so, or why nobody does
+  std::size_t device_used = 0;  ///< by all processes
+  std::size_t device_free = 0;
+  std::size_t device_total = 0;
+  /// `in_use` by purpose: "arena", "workspace", "variables", "input buffers", …
+  std::vector<std::pair<std::string, std::size_t>> held;
+};
+
+/// Throws as set_device for unknown devices and DeviceError for missing ones. Waits for nothing.
+[[nodiscard]] Stats stats(std::string_view device);
+
+/// Lets Stats::peak of the device begin anew.
+void reset_peak(std::string_view device);
+
+/// The numbers line by line from what plans say to what the device says, with what lies between.
+[[nodiscard]] std::string to_string(const Stats& stats);
+
+}  // namespace memory
 }  // namespace demi

@@ -1,9 +1,12 @@
 // Options and results of Model::compile, fit, evaluate and predict. Names and defaults are Keras'.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <demi/callbacks.h>
@@ -13,6 +16,37 @@
 #include <demi/optimizers/optimizer.h>
 
 namespace demi {
+
+/// Which forward results a training step computes again for its backward half instead of keeping
+/// them: forward work for memory. Weights, losses and metrics are bit for bit the same.
+///   .recompute = "auto"                           what it takes to fit
+///   CompileOptions::memory_limit .recompute = {"conv2d_1", "block_1"}          what these layers
+///   (and layers inside them)
+///                                                 compute; between two that are kept a chain of
+///                                                 named ones is computed again from the first
+/// A result that is fused into the layer before it ("relu" into "conv2d") belongs to that layer.
+class Recompute {
+ public:
+  /// Nothing.
+  Recompute() = default;
+  // NOLINTBEGIN(google-explicit-constructor): written as the argument it is
+  /// "auto", or the path of one layer.
+  Recompute(const char* layer) : Recompute({std::string(layer)}) {}
+  Recompute(std::vector<std::string> layers) : layers_(std::move(layers)) {
+    is_auto_ = layers_.size() == 1 && layers_[0] == "auto";
+    if (is_auto_) layers_.clear();
+  }
+  Recompute(std::initializer_list<std::string> layers)
+      : Recompute(std::vector<std::string>(layers)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  [[nodiscard]] bool is_auto() const { return is_auto_; }
+  [[nodiscard]] const std::vector<std::string>& layers() const { return layers_; }
+
+ private:
+  std::vector<std::string> layers_;
+  bool is_auto_ = false;
+};
 
 struct CompileOptions {
   /// A name ("adam", "sgd", "adamw") or an optimizer. If a layer computes in float16 it is wrapped
@@ -32,6 +66,12 @@ struct CompileOptions {
   /// otherwise, and on the CPU, each batch is copied while the one before is computed on. Results
   /// are the same.
   bool data_on_device = true;
+  /// Throws std::invalid_argument at compile() for layers that the model does not have.
+  Recompute recompute = {};
+  /// Bytes on the device that this model may take, its weights included; 0: what the device has.
+  /// Whatever needs more fails before it begins: OutOfMemory with the numbers and the largest batch
+  /// that fits.
+  std::size_t memory_limit = 0;
 };
 
 /// Where training stands in its data: the next batch to be trained on. With `seed` it determines

@@ -2,6 +2,8 @@
 
 #include "kernels/backend.h"
 
+#include <unistd.h>
+
 #include "kernels/cpu/registry.h"
 
 namespace demi {
@@ -40,18 +42,18 @@ class CpuSequence final : public LaunchSequence {
 
 class CpuInputs final : public InputSet {
  public:
-  explicit CpuInputs(const std::vector<std::size_t>& bytes) {
-    for (const std::size_t size : bytes) buffers_.push_back(allocate_host_memory(size));
-  }
-  [[nodiscard]] void* host(std::size_t index) override { return buffers_.at(index)->address(); }
+  CpuInputs(const std::vector<std::size_t>& bytes, const Allocator& allocate)
+      : offsets_(input_offsets(bytes)), memory_(allocate(offsets_.back())) {}
+  [[nodiscard]] void* host(std::size_t index) override { return address(index); }
   [[nodiscard]] void* address(std::size_t index) const override {
-    return buffers_.at(index)->address();
+    return static_cast<char*>(memory_->address()) + offsets_.at(index);
   }
   void upload() override {}
   void release() override {}
 
  private:
-  std::vector<std::shared_ptr<DeviceMemory>> buffers_;
+  std::vector<std::size_t> offsets_;
+  std::shared_ptr<DeviceMemory> memory_;
 };
 
 class CpuReadback final : public Readback {
@@ -82,14 +84,21 @@ class CpuBackend final : public Backend {
             .max_pool_relu = true};
   }
 
-  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
-                                                       const std::string&) override {
-    return allocate_host_memory(bytes);
+  [[nodiscard]] DeviceMemoryInfo memory_info() const override {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    return {.total = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * page,
+            .free = static_cast<std::size_t>(sysconf(_SC_AVPHYS_PAGES)) * page,
+            .pci_bus_id = ""};
   }
 
-  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
-      const std::vector<std::size_t>& bytes) override {
-    return std::make_unique<CpuInputs>(bytes);
+  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
+                                                       const std::string&) override {
+    return allocate_host_memory(bytes, name());
+  }
+
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>& bytes,
+                                                          const Allocator& allocate) override {
+    return std::make_unique<CpuInputs>(bytes, allocate);
   }
 
   [[nodiscard]] std::unique_ptr<Readback> make_readback(

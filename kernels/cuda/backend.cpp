@@ -54,16 +54,24 @@ class CudaBackend final : public Backend {
             .ohwi_filters = true};
   }
 
+  [[nodiscard]] DeviceMemoryInfo memory_info() const override {
+    const DeviceProperties& properties = context_->properties();
+    DeviceMemoryInfo info{
+        .total = properties.memory_bytes, .free = 0, .pci_bus_id = properties.pci_bus_id};
+    if (context_->has_device()) DEMI_CUDA_CHECK(cudaMemGetInfo(&info.free, &info.total));
+    return info;
+  }
+
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                        const std::string& purpose) override {
     require_device();
     return allocate_device_memory(context_, name_, bytes, purpose);
   }
 
-  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
-      const std::vector<std::size_t>& bytes) override {
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>& bytes,
+                                                          const Allocator& allocate) override {
     require_device();
-    return allocate_device_inputs(context_, name_, bytes);
+    return allocate_device_inputs(context_, bytes, allocate);
   }
 
   /// Half of what is free; activations and what the process allocates later need room too.

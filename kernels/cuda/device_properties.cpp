@@ -3,6 +3,7 @@
 #include <vector>
 
 #include <cuda_runtime.h>
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <demi/error.h>
@@ -34,6 +35,8 @@ DeviceProperties read_device_properties(int ordinal) {
                                   attribute(cudaDevAttrComputeCapabilityMinor, ordinal);
   properties.multiprocessors = attribute(cudaDevAttrMultiProcessorCount, ordinal);
   properties.memory_bytes = device.totalGlobalMem;
+  properties.pci_bus_id = fmt::format("{:04x}:{:02x}:{:02x}.0", device.pciDomainID, device.pciBusID,
+                                      device.pciDeviceID);
   properties.shared_bytes_per_block =
       static_cast<std::size_t>(attribute(cudaDevAttrMaxSharedMemoryPerBlock, ordinal));
   if (properties.compute_capability < kLeastCapability) {

@@ -73,14 +73,6 @@ class CudaMemory final : public DeviceMemory {
   std::string purpose_;
 };
 
-std::vector<std::size_t> aligned_offsets(const std::vector<std::size_t>& bytes) {
-  std::vector<std::size_t> offsets = {0};
-  for (const std::size_t size : bytes) {
-    offsets.push_back(offsets.back() + (size + kAlignment - 1) / kAlignment * kAlignment);
-  }
-  return offsets;
-}
-
 // Note [Input transfers]
 // Transfers run on a stream of their own, so that the batch of the next step travels while this one
 // is computed. Three orders are kept: kernels wait for the transfer of their set (uploaded_), a
@@ -89,11 +81,11 @@ std::vector<std::size_t> aligned_offsets(const std::vector<std::size_t>& bytes) 
 // again.
 class CudaInputs final : public InputSet {
  public:
-  CudaInputs(std::shared_ptr<Context> context, const std::string& device,
-             const std::vector<std::size_t>& bytes)
+  CudaInputs(std::shared_ptr<Context> context, const std::vector<std::size_t>& bytes,
+             const Allocator& allocate)
       : context_(std::move(context)),
-        offsets_(aligned_offsets(bytes)),
-        memory_(allocate_device_memory(context_, device, offsets_.back(), "input buffers")) {
+        offsets_(input_offsets(bytes)),
+        memory_(allocate(offsets_.back())) {
     try {
       DEMI_CUDA_CHECK(cudaHostAlloc(&host_, std::max(offsets_.back(), kAlignment), 0));
       DEMI_CUDA_CHECK(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
@@ -157,9 +149,9 @@ std::shared_ptr<DeviceMemory> allocate_device_memory(std::shared_ptr<Context> co
 }
 
 std::unique_ptr<InputSet> allocate_device_inputs(std::shared_ptr<Context> context,
-                                                 const std::string& device,
-                                                 const std::vector<std::size_t>& bytes) {
-  return std::make_unique<CudaInputs>(std::move(context), device, bytes);
+                                                 const std::vector<std::size_t>& bytes,
+                                                 const Allocator& allocate) {
+  return std::make_unique<CudaInputs>(std::move(context), bytes, allocate);
 }
 
 }  // namespace demi::cuda

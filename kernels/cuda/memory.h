@@ -19,8 +19,8 @@ namespace demi::cuda {
 
 /// Pinned host memory and its copy on the device, moved in one transfer on a stream of its own.
 [[nodiscard]] std::unique_ptr<InputSet> allocate_device_inputs(
-    std::shared_ptr<Context> context, const std::string& device,
-    const std::vector<std::size_t>& bytes);
+    std::shared_ptr<Context> context, const std::vector<std::size_t>& bytes,
+    const Allocator& allocate);
 
 /// Through pinned memory, on the stream of the kernels.
 [[nodiscard]] std::unique_ptr<Readback> make_device_readback(

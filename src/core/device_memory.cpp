@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <utility>
 
 #include <demi/error.h>
 
@@ -12,13 +13,14 @@
 namespace demi {
 namespace {
 
-constexpr std::size_t kAlignment = 64;
+constexpr std::size_t kAlignment = 256;
 
 std::atomic<std::size_t> bytes_in_use = 0;
 
 class HostMemory final : public DeviceMemory {
  public:
-  HostMemory(void* address, std::size_t bytes) : DeviceMemory("cpu", address, bytes) {
+  HostMemory(std::string device, void* address, std::size_t bytes)
+      : DeviceMemory(std::move(device), address, bytes) {
     bytes_in_use += bytes;
   }
   ~HostMemory() override {
@@ -38,7 +40,7 @@ class HostMemory final : public DeviceMemory {
 
 }  // namespace
 
-std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes) {
+std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes, std::string device) {
   const std::size_t rounded = (bytes / kAlignment + 1) * kAlignment;
   void* address = std::aligned_alloc(kAlignment, rounded);
   if (address == nullptr) {
@@ -46,7 +48,7 @@ std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes) {
                       " bytes of host memory.");
   }
   std::memset(address, 0, rounded);
-  return std::make_shared<HostMemory>(address, bytes);
+  return std::make_shared<HostMemory>(std::move(device), address, bytes);
 }
 
 std::size_t host_memory_in_use() {

@@ -34,9 +34,13 @@ class DeviceMemory {
   std::size_t bytes_;
 };
 
-/// Zero-filled host memory aligned to 64 bytes: the CPU backend's, and where variables live before
-/// a model is compiled. Throws demi::OutOfMemory.
-[[nodiscard]] std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes);
+/// The device of variables before a model is compiled.
+inline constexpr const char* kHost = "host";
+
+/// Zero-filled host memory aligned to 256 bytes, for the CPU backend ("cpu") or kHost. Throws
+/// demi::OutOfMemory.
+[[nodiscard]] std::shared_ptr<DeviceMemory> allocate_host_memory(std::size_t bytes,
+                                                                 std::string device = kHost);
 
 /// Bytes of all such allocations that are alive.
 [[nodiscard]] std::size_t host_memory_in_use();

@@ -37,6 +37,18 @@ const char* to_string(Phase phase) {
   return "";
 }
 
+std::shared_ptr<Graph> Graph::copy() const {
+  auto graph = create();
+  graph->nodes_ = nodes_;
+  graph->values_ = values_;
+  graph->order_ = order_;
+  graph->outputs_ = outputs_;
+  graph->latest_version_ = latest_version_;
+  graph->scope_ = scope_;
+  graph->randomness = randomness;
+  return graph;
+}
+
 NodeId Graph::insert(Node node, const std::vector<TensorType>& output_types) {
   const auto id = static_cast<NodeId>(nodes_.size());
   node.scope = scope_;

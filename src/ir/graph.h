@@ -48,6 +48,7 @@ struct Node {
   Scope scope;
   std::string name;                         ///< of "input" nodes
   std::shared_ptr<VariableState> variable;  ///< of "variable" nodes
+  NodeId repeats = -1;  ///< the forward node that it computes again for the backward half
 };
 
 /// A named result that must still be in memory when the graph has run.
@@ -72,6 +73,8 @@ class Graph : public std::enable_shared_from_this<Graph> {
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
   [[nodiscard]] static std::shared_ptr<Graph> create() { return std::make_shared<Graph>(); }
+  /// A graph of the same nodes and values under the same ids.
+  [[nodiscard]] std::shared_ptr<Graph> copy() const;
 
   // --- writing ---
 

@@ -87,6 +87,10 @@ struct OpDef {
   /// many elements of the same size: the kernels read element i before they write element i.
   std::vector<int> reusable_inputs = {};
 
+  /// Multiply-adds of one evaluation, where they outweigh reading and writing the operands; null:
+  /// they do not. Extents are known.
+  double (*multiply_adds)(const InferContext&) = nullptr;
+
   /// Where the zeros of output 0 are, for nodes whose op knows that of any data; null: of none.
   std::optional<Scatter> (*scatter)(const Node&) = nullptr;
 

@@ -127,6 +127,15 @@ Extents pooled(const Conv2DAttributes& attributes, Extents image) {
           ops::window_positions(image[1], padding.left, padding.right, size[1], strides[1])};
 }
 
+double conv2d_multiply_adds(const InferContext& context) {
+  const auto& attributes = context.attributes.as<Conv2DAttributes>();
+  const Shape& x = context.inputs[0].shape;
+  const Shape& filter = context.inputs[1].shape;
+  const Extents positions = convolved(attributes, {x[1], x[2]}, {filter[0], filter[1]});
+  return static_cast<double>(x[0] * positions[0] * positions[1]) *
+         static_cast<double>(filter.elements());
+}
+
 std::vector<TensorType> infer_conv2d(const InferContext& context) {
   const auto& attributes = context.attributes.as<Conv2DAttributes>();
   DEMI_CHECK(context.inputs.size() == (attributes.has_bias ? 3 : 2),
@@ -247,6 +256,7 @@ void register_conv2d_ops(OpRegistry& registry) {
                 .infer = infer_conv2d,
                 .autocast = AutocastRule::kLowPrecision,
                 .gradient = conv2d_gradient,
+                .multiply_adds = conv2d_multiply_adds,
                 .store = StoreRule::kAccumulation});
   const auto add_backward = [&registry](const char* name, auto infer) {
     registry.add({.name = name,

@@ -40,6 +40,12 @@ namespace {
 
 using ops::MatmulAttributes;
 
+double matmul_multiply_adds(const InferContext& context) {
+  const auto& attributes = context.attributes.as<MatmulAttributes>();
+  const std::int64_t columns = context.inputs[1].shape[attributes.transpose_b ? 0 : 1];
+  return static_cast<double>(context.inputs[0].shape.elements()) * static_cast<double>(columns);
+}
+
 std::vector<TensorType> infer_matmul(const InferContext& context) {
   const auto& attributes = context.attributes.as<MatmulAttributes>();
   DEMI_CHECK(context.inputs.size() == (attributes.has_bias || attributes.relu_backward ? 3 : 2),
@@ -97,6 +103,7 @@ void register_matmul_ops(OpRegistry& registry) {
                 .infer = infer_matmul,
                 .autocast = AutocastRule::kLowPrecision,
                 .gradient = matmul_gradient,
+                .multiply_adds = matmul_multiply_adds,
                 .store = StoreRule::kAccumulation});
 }
 

@@ -2,6 +2,8 @@
 // rewrites the graph and leaves it valid (ir::verify).
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <memory>
 #include <vector>
@@ -57,5 +59,32 @@ void keep_weight_copies(ir::Graph& graph, const Capabilities& capabilities);
 
 /// Merges neighbours into ops that the backend has fused kernels for.
 void fuse(ir::Graph& graph, const Capabilities& capabilities);
+
+/// The values that the backward half reads of the forward half and that could be computed again
+/// instead: of several that share bytes the first. Not among them are versions of variables, their
+/// copies in the compute dtype, feeds, and results much smaller than what they are computed from
+/// (statistics).
+[[nodiscard]] std::vector<ir::ValueId> recomputable(const ir::Graph& graph);
+
+/// The backward half no longer reads the values `dropped`, a part of recomputable(graph), but
+/// copies that are computed just before their first use from those that are kept: by the same ops
+/// with the same attributes on the same operands, so by the same kernels to the same bits, dropout
+/// included. Runs last: a copy must not be merged with what it repeats.
+void recompute(ir::Graph& graph, const std::vector<ir::ValueId>& dropped);
+
+/// What recompute() made of a graph.
+struct Recomputation {
+  std::vector<ir::NodeId> nodes;  ///< forward nodes that run again in the backward half
+  double work = 0;                ///< theirs: moved elements or, where they weigh more, products
+  double forward_work = 0;        ///< that of the forward half
+};
+[[nodiscard]] Recomputation recomputation_of(const ir::Graph& graph);
+
+/// A part of recomputable(graph) with which bytes(graph after recompute) <= limit, chosen so that
+/// what is dropped costs little work for the bytes that it frees, and that nothing could be left
+/// out of it; empty if the graph fits as it is. Where nothing fits: what needs the fewest bytes.
+[[nodiscard]] std::vector<ir::ValueId> choose_recomputation(
+    const ir::Graph& graph, std::size_t limit,
+    const std::function<std::size_t(const ir::Graph&)>& bytes);
 
 }  // namespace demi::passes

@@ -19,7 +19,8 @@ bool runs_no_kernel(const ir::Node& node) {
 
 class Planner {
  public:
-  Planner(std::shared_ptr<const ir::Graph> graph, Backend& backend)
+  /// `backend` may be null for lay_out().
+  Planner(std::shared_ptr<const ir::Graph> graph, Backend* backend)
       : graph_(*graph),
         backend_(backend),
         root_(graph->value_count(), -1),
@@ -29,13 +30,21 @@ class Planner {
   }
 
   std::shared_ptr<const Plan> make() {
+    lay_out();
     select_kernels();
-    find_roots();
-    find_lifetimes();
     categorise();
-    place();
     locate_operands();
     return plan_;
+  }
+
+  std::size_t lay_out() {
+    for (const ir::NodeId id : graph_.order()) {
+      if (!runs_no_kernel(graph_.node(id))) plan_->steps.push_back({id, nullptr, {}, {}, {}});
+    }
+    find_roots();
+    find_lifetimes();
+    place();
+    return plan_->buffer_bytes;
   }
 
  private:
@@ -44,20 +53,19 @@ class Planner {
   void select_kernels() {
     const char* setting = std::getenv("DEMI_VERBOSE");
     const bool verbose = setting != nullptr && std::strcmp(setting, "0") != 0;
-    for (const ir::NodeId id : graph_.order()) {
-      const ir::Node& node = graph_.node(id);
-      if (runs_no_kernel(node)) continue;
+    for (Step& step : plan_->steps) {
+      const ir::Node& node = graph_.node(step.node);
       std::vector<TensorType> inputs, outputs;
       for (const ir::ValueId value : node.inputs) inputs.push_back(graph_.type(value));
       for (const ir::ValueId value : node.outputs) outputs.push_back(graph_.type(value));
       KernelSelection selection =
-          backend_.select({node.op->name, node.attributes, inputs, outputs});
+          backend_->select({node.op->name, node.attributes, inputs, outputs});
       if (!selection.kernel) refuse(node, inputs, outputs, selection);
       if (verbose) report(node, outputs, selection);
       plan_->workspace_bytes =
           std::max(plan_->workspace_bytes, align_up(selection.kernel->workspace_bytes()));
-      plan_->steps.push_back(
-          {id, std::move(selection.kernel), std::move(selection.refusals), {}, {}});
+      step.kernel = std::move(selection.kernel);
+      step.refusals = std::move(selection.refusals);
     }
   }
 
@@ -76,7 +84,7 @@ class Planner {
         node.op->name,
         fmt::format("expected types that a kernel of {} supports. Received: {} {{{}}} "
                     "in layer '{}'.{}",
-                    backend_.name(), types, node.attributes.to_string(), node.scope.layer,
+                    backend_->name(), types, node.attributes.to_string(), node.scope.layer,
                     reasons));
   }
 
@@ -280,7 +288,7 @@ class Planner {
   }
 
   const ir::Graph& graph_;
-  Backend& backend_;
+  Backend* backend_;
   std::vector<ir::ValueId> root_;
   std::vector<int> buffer_of_;  // by root value: index into plan_->buffers
   std::map<ir::ValueId, std::size_t> feed_index_;
@@ -292,7 +300,11 @@ class Planner {
 }  // namespace
 
 std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph, Backend& backend) {
-  return Planner(std::move(graph), backend).make();
+  return Planner(std::move(graph), &backend).make();
+}
+
+std::size_t buffer_bytes(const std::shared_ptr<const ir::Graph>& graph) {
+  return Planner(graph, nullptr).lay_out();
 }
 
 }  // namespace demi::plan

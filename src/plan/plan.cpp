@@ -49,7 +49,9 @@ MemorySummary Plan::memory() const {
   summary.workspace = workspace_bytes;
   summary.arena = arena_bytes();
   summary.constants = constant_bytes;
-  for (const Feed& feed : feeds) summary.feeds += align_up(feed.type.bytes());
+  std::vector<std::size_t> feed_bytes;
+  for (const Feed& feed : feeds) feed_bytes.push_back(feed.type.bytes());
+  summary.feeds = input_offsets(feed_bytes).back();
   return summary;
 }
 

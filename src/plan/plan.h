@@ -96,6 +96,9 @@ struct Plan {
 [[nodiscard]] std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph,
                                                     Backend& backend);
 
+/// The arena of a graph without its workspace, as make_plan lays it out; needs no backend.
+[[nodiscard]] std::size_t buffer_bytes(const std::shared_ptr<const ir::Graph>& graph);
+
 /// One line per step (op, kernel, types, layer) and per buffer; for tests and people.
 [[nodiscard]] std::string to_string(const Plan& plan);
 

@@ -1,8 +1,10 @@
 #include "src/runtime/executor.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <functional>
 
 #include "src/core/check.h"
 #include "src/ir/builtin_ops.h"
@@ -24,41 +26,55 @@ int non_finite_kind(const Tensor& tensor) {
 }
 
 void move_to(Arena& arena, VariableState& variable) {
-  Backend& backend = arena.backend();
-  if (variable.storage->device() == backend.name()) return;
+  if (variable.storage->device() == arena.backend().name()) return;
   const Tensor value = variable.read();
   std::shared_ptr<DeviceMemory> storage;
   if (variable.role == VariableRole::kStepState) storage = arena.state().place(value.bytes());
-  if (!storage) storage = backend.allocate(value.bytes(), "variable " + variable.name);
+  if (!storage) storage = arena.allocate(value.bytes(), "variable " + variable.name);
   storage->write(value.raw(), 0, value.bytes());
   variable.storage = std::move(storage);
 }
 
 }  // namespace
 
+Arena::Arena(std::shared_ptr<Backend> backend)
+    : backend_(std::move(backend)), share_(MemoryPool::of(backend_->name()).join()) {}
+
 StateBlock& Arena::state() {
-  if (!state_) state_ = std::make_unique<StateBlock>(*backend_);
+  if (!state_) {
+    state_ = std::make_unique<StateBlock>(*backend_, allocate(StateBlock::kBytes, "step state"));
+  }
   return *state_;
+}
+
+std::shared_ptr<DeviceMemory> Arena::allocate(std::size_t bytes, const std::string& purpose) const {
+  return MemoryPool::of(backend_->name()).allocate(backend_, bytes, purpose);
 }
 
 void Arena::reserve(std::size_t bytes, std::size_t workspace_bytes) {
   if (!memory_ || memory_->bytes() < bytes) {
     memory_.reset();
-    memory_ = backend_->allocate(bytes, "arena");
+    memory_ = allocate(bytes, "arena");
   }
   if (!workspace_ || workspace_->bytes() < workspace_bytes) {
     workspace_.reset();
-    workspace_ = backend_->allocate(workspace_bytes, "workspace");
+    workspace_ = allocate(workspace_bytes, "workspace");
   }
+  share_->share.arena_planned = memory_->bytes() + workspace_->bytes();
+}
+
+void Arena::note_use(std::size_t bytes, std::size_t workspace_bytes) {
+  peak_ = std::max(peak_, bytes);
+  workspace_peak_ = std::max(workspace_peak_, workspace_bytes);
+  share_->share.arena_peak = peak_bytes();
 }
 
 Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena> arena,
                    int feed_sets)
     : plan_(std::move(plan)), arena_(std::move(arena)) {
-  Backend& backend = arena_->backend();
   arena_->reserve(plan_->buffer_bytes, plan_->workspace_bytes);
   for (const auto& variable : plan_->variables) move_to(*arena_, *variable);
-  constants_ = backend.allocate(plan_->constant_bytes, "constants");
+  constants_ = arena_->allocate(plan_->constant_bytes, "constants");
   for (const plan::Constant& constant : plan_->constants) {
     const auto& attributes =
         plan_->graph->producer(constant.value).attributes.as<ir::ConstantAttributes>();
@@ -67,7 +83,12 @@ Executor::Executor(std::shared_ptr<const plan::Plan> plan, std::shared_ptr<Arena
   }
   std::vector<std::size_t> feed_bytes;
   for (const plan::Feed& feed : plan_->feeds) feed_bytes.push_back(feed.type.bytes());
-  for (int set = 0; set < feed_sets; ++set) feeds_.push_back(backend.allocate_inputs(feed_bytes));
+  const Allocator allocate = [this](std::size_t bytes) {
+    return arena_->allocate(bytes, "input buffers");
+  };
+  for (int set = 0; set < feed_sets; ++set) {
+    feeds_.push_back(arena_->backend().allocate_inputs(feed_bytes, allocate));
+  }
 }
 
 Executor::~Executor() = default;
@@ -115,12 +136,32 @@ void Executor::bind() {
   bound_memory_ = arena_->memory();
   bound_workspace_ = arena_->workspace();
   sequences_.clear();
+  used_ = workspace_used_ = 0;
   for (int set = 0; set < feed_sets(); ++set) {
     std::vector<Launch> launches;
     launches.reserve(plan_->steps.size());
-    for (const plan::Step& step : plan_->steps) launches.push_back(launch(step, set));
+    for (const plan::Step& step : plan_->steps) {
+      launches.push_back(launch(step, set));
+      measure(launches.back(), step);
+    }
     sequences_.push_back(arena_->backend().sequence(std::move(launches)));
   }
+}
+
+/// From the addresses and types that the kernel is given, not from what was planned.
+void Executor::measure(const Launch& launch, const plan::Step& step) {
+  const ir::Node& node = plan_->graph->node(step.node);
+  const auto* begin = static_cast<const char*>(arena_->memory()->address());
+  const char* end = begin + arena_->memory()->bytes();
+  const auto look = [&](const void* operand, ir::ValueId value) {
+    const auto* first = static_cast<const char*>(operand);
+    if (std::less<>()(first, begin) || !std::less<>()(first, end)) return;
+    const auto offset = static_cast<std::size_t>(first - begin);
+    used_ = std::max(used_, plan::align_up(offset + plan_->graph->type(value).bytes()));
+  };
+  for (std::size_t i = 0; i < launch.inputs.size(); ++i) look(launch.inputs[i], node.inputs[i]);
+  for (std::size_t i = 0; i < launch.outputs.size(); ++i) look(launch.outputs[i], node.outputs[i]);
+  workspace_used_ = std::max(workspace_used_, plan::align_up(launch.kernel->workspace_bytes()));
 }
 
 void Executor::run(int set) {
@@ -128,6 +169,7 @@ void Executor::run(int set) {
   InputSet& feeds = *feeds_[static_cast<std::size_t>(set)];
   feeds.upload();
   sequences_[static_cast<std::size_t>(set)]->run();
+  arena_->note_use(used_, workspace_used_);
   feeds.release();
 }
 
@@ -153,6 +195,7 @@ std::vector<StepTime> Executor::run_timed(int set) {
     time.end = now();
     times.push_back(time);
   }
+  arena_->note_use(used_, workspace_used_);
   feeds.release();
   return times;
 }

@@ -10,6 +10,7 @@
 #include <demi/tensor.h>
 
 #include "src/plan/plan.h"
+#include "src/runtime/memory_pool.h"
 #include "src/runtime/state_block.h"
 
 namespace demi::runtime {
@@ -18,7 +19,7 @@ namespace demi::runtime {
 /// that plan first runs.
 class Arena {
  public:
-  explicit Arena(std::shared_ptr<Backend> backend) : backend_(std::move(backend)) {}
+  explicit Arena(std::shared_ptr<Backend> backend);
 
   /// Of the variables that a step counts and measures in; made at the first use.
   [[nodiscard]] StateBlock& state();
@@ -30,11 +31,25 @@ class Arena {
   [[nodiscard]] const std::shared_ptr<DeviceMemory>& workspace() const { return workspace_; }
   [[nodiscard]] Backend& backend() const { return *backend_; }
 
+  /// Memory of the device's pool, for `purpose`.
+  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
+                                                       const std::string& purpose) const;
+
+  /// Notes that kernels ran which were given the first `bytes` of the buffers and of the workspace.
+  void note_use(std::size_t bytes, std::size_t workspace_bytes);
+  /// The highest of these, together; 0 before the first run.
+  [[nodiscard]] std::size_t peak_bytes() const { return peak_ + workspace_peak_; }
+  /// What this model needs on the device by its plans, for the statistics.
+  void set_planned(std::size_t bytes) { share_->share.planned = bytes; }
+
  private:
   std::shared_ptr<Backend> backend_;
+  std::shared_ptr<MemoryPool::ShareHolder> share_;
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<DeviceMemory> workspace_;
   std::unique_ptr<StateBlock> state_;
+  std::size_t peak_ = 0;
+  std::size_t workspace_peak_ = 0;
 };
 
 /// What the search for a non-finite value found: the first op that gives one.
@@ -94,6 +109,7 @@ class Executor {
   [[nodiscard]] void* address(const plan::Location& location, int set) const;
   [[nodiscard]] Launch launch(const plan::Step& step, int set) const;
   void bind();
+  void measure(const Launch& launch, const plan::Step& step);
   [[nodiscard]] NonFinite non_finite_at(const plan::Step& step, bool is_nan) const;
 
   std::shared_ptr<const plan::Plan> plan_;
@@ -101,6 +117,8 @@ class Executor {
   std::shared_ptr<DeviceMemory> bound_memory_;
   std::shared_ptr<DeviceMemory> bound_workspace_;
   std::shared_ptr<DeviceMemory> constants_;
+  std::size_t used_ = 0;  ///< end of what the bound launches are given of the arena
+  std::size_t workspace_used_ = 0;
   std::vector<std::unique_ptr<InputSet>> feeds_;            // [set]
   std::vector<std::unique_ptr<LaunchSequence>> sequences_;  // [set]
 };

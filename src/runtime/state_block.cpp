@@ -2,6 +2,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "src/core/check.h"
 #include "src/plan/memory_planner.h"
@@ -40,8 +41,11 @@ class BlockRange final : public DeviceMemory {
   std::size_t offset_;
 };
 
-StateBlock::StateBlock(Backend& backend)
-    : memory_(backend.allocate(kBytes, "step state")), readback_(backend.make_readback(memory_)) {}
+StateBlock::StateBlock(Backend& backend, std::shared_ptr<DeviceMemory> memory)
+    : memory_(std::move(memory)), readback_(backend.make_readback(memory_)) {
+  const std::vector<std::byte> zeros(kBytes);
+  memory_->write(zeros.data(), 0, kBytes);
+}
 
 std::shared_ptr<DeviceMemory> StateBlock::place(std::size_t bytes) {
   if (used_ + bytes > kBytes) return nullptr;

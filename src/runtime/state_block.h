@@ -14,7 +14,8 @@ class StateBlock {
  public:
   static constexpr std::size_t kBytes = 16384;
 
-  explicit StateBlock(Backend& backend);
+  /// `memory` has kBytes on the backend's device.
+  StateBlock(Backend& backend, std::shared_ptr<DeviceMemory> memory);
 
   /// Zero-filled memory within the block, which it keeps alive; null if there is no room left.
   [[nodiscard]] std::shared_ptr<DeviceMemory> place(std::size_t bytes);

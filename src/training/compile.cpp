@@ -12,6 +12,7 @@
 #include "src/ir/builtin_ops.h"
 #include "src/ir/op_registry.h"
 #include "src/passes/passes.h"
+#include "src/training/memory/recompute_step.h"
 #include "src/training/trace.h"
 
 namespace demi {
@@ -202,6 +203,10 @@ std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model, const StepS
   passes::simplify(*graph);
   passes::keep_weight_copies(*graph, backend.capabilities());
   optimise(*graph, backend);
+  if (spec.mode == StepMode::kTrain) {
+    internal::apply_recompute(graph, model, *training, backend);
+    ir::verify(*graph);
+  }
   return plan::make_plan(graph, backend);
 }
 

@@ -12,6 +12,7 @@
 #include <demi/losses.h>
 #include <demi/memory.h>
 #include <demi/optimizers/optimizer.h>
+#include <demi/training.h>
 #include <demi/variable.h>
 
 #include "src/runtime/executor.h"
@@ -56,6 +57,8 @@ struct TrainingSpec {
   std::vector<std::string> loss_names;  ///< one per output, reported when several are trained on
   std::vector<ReportedMetric> metrics;
   std::shared_ptr<Optimizer> optimizer;
+  Recompute recompute;
+  std::size_t memory_limit = 0;  ///< for Recompute::is_auto(); 0: what the backend has
 };
 
 /// Sums of one reported number since the last reset; they live on the device. Non-finite values are

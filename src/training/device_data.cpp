@@ -132,17 +132,17 @@ void Trainer::take_from_device(StepSpec& spec) const {
   for (FeedSpec& feed : spec.targets) feed.array = found->second.at(i++);
 }
 
-std::shared_ptr<Program> Trainer::compile(StepSpec spec) {
-  const StepState* state = training_ ? &state_ : nullptr;
+std::shared_ptr<Program> Trainer::compile_in_room(StepSpec spec, const Dataset& data,
+                                                  const std::string& where) {
   try {
-    return compile_step(model_, spec, training(), state, arena_);
+    return compile(spec, data, where);
   } catch (const OutOfMemory&) {
     if (arrays_.empty()) throw;
   }
   drop_programs_that_read(drop_device_data());
   for (FeedSpec& feed : spec.inputs) feed.array = nullptr;
   for (FeedSpec& feed : spec.targets) feed.array = nullptr;
-  return compile_step(model_, spec, training(), state, arena_);
+  return compile(spec, data, where);
 }
 
 }  // namespace demi

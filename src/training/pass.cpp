@@ -17,11 +17,12 @@ Pass::Pass(Trainer& trainer, StepMode mode, Dataset data, std::int64_t batch_siz
   steps_ = BatchLoader::batch_count(data_.size(), batch_size_);
   if (max_steps > 0) steps_ = std::min(steps_, max_steps);
   const std::int64_t whole_batches = data_.size() / batch_size_;
-  if (std::min(steps_, whole_batches) > 0) {
-    whole_ = trainer.program(mode_, data_, batch_size_, where, place);
-  }
+  // The smaller one first, so that the larger one can make do with what is left.
   if (steps_ > whole_batches) {
     rest_ = trainer.program(mode_, data_, data_.size() % batch_size_, where, place);
+  }
+  if (std::min(steps_, whole_batches) > 0) {
+    whole_ = trainer.program(mode_, data_, batch_size_, where, place);
   }
 }
 

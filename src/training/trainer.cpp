@@ -10,6 +10,8 @@
 #include "kernels/backend.h"
 #include "src/core/check.h"
 #include "src/layers/layer_state.h"
+#include "src/training/memory/limits.h"
+#include "src/training/memory/recompute_step.h"
 #include "src/training/step_specs.h"
 
 namespace demi {
@@ -110,6 +112,9 @@ TrainingSpec make_training_spec(const LayerGraph& model, const CompileOptions& o
   for (const std::string& name : output_names(model)) spec.loss_names.push_back(name + "_loss");
   spec.metrics = report_metrics(model, options.metrics);
   spec.optimizer = choose_optimizer(model, options.optimizer);
+  internal::check_recompute(model, options.recompute);
+  spec.recompute = options.recompute;
+  spec.memory_limit = options.memory_limit;
   return spec;
 }
 
@@ -131,6 +136,15 @@ const TrainingSpec& Trainer::require_training(const std::string& where) const {
                           "first. Received: one without.");
 }
 
+std::shared_ptr<Program> Trainer::compile(const StepSpec& spec, const Dataset& data,
+                                          const std::string& where) {
+  const std::optional<TrainingSpec> asked = training_for_next_program();
+  const auto plan = plan_step(model_, spec, asked ? &*asked : nullptr,
+                              training_ ? &state_ : nullptr, arena_->backend());
+  check_memory(*plan, data, spec, where);
+  return std::make_shared<Program>(spec, plan, arena_);
+}
+
 std::shared_ptr<Program> Trainer::program(StepMode mode, const Dataset& data, std::int64_t rows,
                                           const std::string& where, DataPlace place) {
   StepSpec spec = internal::make_step_spec(model_, training(), mode, data, rows, seed_, where);
@@ -143,10 +157,12 @@ std::shared_ptr<Program> Trainer::program(StepMode mode, const Dataset& data, st
     program = *found;
     programs_.erase(found);
   } else {
-    program = compile(std::move(spec));
+    program = compile_in_room(std::move(spec), data, where);
     if (programs_.size() == kMaxPrograms) programs_.erase(programs_.begin());
   }
   programs_.push_back(program);
+  trains_ = trains_ || mode == StepMode::kTrain;
+  arena_->set_planned(planned_bytes(nullptr, trains_).total);
   return program;
 }
 
@@ -170,6 +186,17 @@ void Trainer::run_batch() {
 void Trainer::leave_batch() {
   batch = {};
   profile = nullptr;
+}
+
+std::optional<TrainingSpec> Trainer::training_for_next_program() const {
+  std::optional<TrainingSpec> spec = training_;
+  if (!spec || !spec->recompute.is_auto()) return spec;
+  // Programs share all but these.
+  const PlannedBytes all = planned_bytes(nullptr, false);
+  const std::size_t taken = all.input_buffers + all.constants;
+  const std::size_t limit = internal::memory_limit(arena_->backend(), options_.memory_limit).bytes;
+  spec->memory_limit = limit > taken ? limit - taken : 1;
+  return spec;
 }
 
 TrainingStatus Trainer::status() const {

@@ -149,8 +149,19 @@ class Trainer {
   void copy_to_device(const std::map<StepMode, std::vector<internal::DataSource>>& sources,
                       std::vector<std::shared_ptr<VariableState>>& old);
   void drop_programs_that_read(const std::vector<std::shared_ptr<VariableState>>& arrays);
-  /// compile_step(); data sets on the device make room for a step that does not fit beside them.
-  [[nodiscard]] std::shared_ptr<Program> compile(StepSpec spec);
+  [[nodiscard]] std::shared_ptr<Program> compile(const StepSpec& spec, const Dataset& data,
+                                                 const std::string& where);
+  /// compile(); data sets on the device make room for a step that does not fit beside them.
+  [[nodiscard]] std::shared_ptr<Program> compile_in_room(StepSpec spec, const Dataset& data,
+                                                         const std::string& where);
+  /// training(), which recomputes to fit beside the input buffers of the programs that there are.
+  [[nodiscard]] std::optional<TrainingSpec> training_for_next_program() const;
+  /// What all programs of this model hold together, and `another` one, if it is not null; with the
+  /// optimizer's slots if one `trains`.
+  [[nodiscard]] PlannedBytes planned_bytes(const plan::Plan* another, bool trains) const;
+  /// Throws OutOfMemory "[where] …" if a program for `spec`, planned as `plan`, does not fit.
+  void check_memory(const plan::Plan& plan, const Dataset& data, const StepSpec& spec,
+                    const std::string& where) const;
   static Logs logs_of(const std::vector<Accumulator>& accumulators);
   static void reset(const std::vector<Accumulator>& accumulators);
 
@@ -160,6 +171,7 @@ class Trainer {
   StepState state_;
   std::shared_ptr<runtime::Arena> arena_;
   bool is_synchronous_ = true;
+  bool trains_ = false;  ///< the optimizer's slots are on the device
   std::uint64_t seed_ = 0;
   std::vector<SkippedStep> skips_;
   std::vector<RangeSample> range_samples_;

@@ -17,13 +17,14 @@ class UnfusedBackend final : public Backend {
  public:
   [[nodiscard]] std::string name() const override { return cpu_->name(); }
   [[nodiscard]] Capabilities capabilities() const override { return {}; }
+  [[nodiscard]] DeviceMemoryInfo memory_info() const override { return cpu_->memory_info(); }
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                        const std::string& purpose) override {
     return cpu_->allocate(bytes, purpose);
   }
-  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
-      const std::vector<std::size_t>& bytes) override {
-    return cpu_->allocate_inputs(bytes);
+  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>& bytes,
+                                                          const Allocator& allocate) override {
+    return cpu_->allocate_inputs(bytes, allocate);
   }
   [[nodiscard]] std::unique_ptr<Readback> make_readback(
       std::shared_ptr<const DeviceMemory> memory) override {

@@ -94,12 +94,13 @@ TEST(MakePlan, RefusalsNameOpTypesAndEveryCandidate) {
    public:
     [[nodiscard]] std::string name() const override { return "refusing"; }
     [[nodiscard]] Capabilities capabilities() const override { return {}; }
+    [[nodiscard]] DeviceMemoryInfo memory_info() const override { return {}; }
     [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                          const std::string&) override {
       return allocate_host_memory(bytes);
     }
-    [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(
-        const std::vector<std::size_t>&) override {
+    [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>&,
+                                                            const Allocator&) override {
       return nullptr;
     }
     [[nodiscard]] std::unique_ptr<Readback> make_readback(

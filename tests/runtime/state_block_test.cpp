@@ -21,7 +21,7 @@ void write(DeviceMemory& memory, std::int64_t value) {
 
 TEST(StateBlock, GivesRangesOfItsOwnUntilItIsFull) {
   const auto backend = testing::test_backend(testing::test_device());
-  StateBlock block(*backend);
+  StateBlock block(*backend, backend->allocate(StateBlock::kBytes, "state"));
   const auto first = block.place(8);
   const auto second = block.place(8);
   write(*first, 1);
@@ -36,8 +36,8 @@ TEST(StateBlock, GivesRangesOfItsOwnUntilItIsFull) {
 
 TEST(StateBlock, SnapshotShowsWhatWasThereWhenTheCopyWasSentFor) {
   const auto backend = testing::test_backend(testing::test_device());
-  StateBlock block(*backend);
-  StateBlock other(*backend);
+  StateBlock block(*backend, backend->allocate(StateBlock::kBytes, "state"));
+  StateBlock other(*backend, backend->allocate(StateBlock::kBytes, "state"));
   const auto counter = block.place(8);
   const auto elsewhere = other.place(8);
   write(*counter, 5);

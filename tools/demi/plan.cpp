@@ -24,6 +24,8 @@ struct Request {
   bool refusals = false;
   bool timeline = false;
   std::string compare;
+  std::vector<std::string> recompute;
+  std::size_t memory_limit = 0;
 };
 
 /// A sample of the data the model is made for: images of 28 × 28 and 10 classes.
@@ -53,10 +55,12 @@ void print_plan(const Request& request) {
   const CompileOptions options = {.optimizer = Adam({.learning_rate = 1e-3}),
                                   .loss = "sparse_categorical_crossentropy",
                                   .metrics = {"accuracy"},
-                                  .device = request.device};
+                                  .device = request.device,
+                                  .recompute = request.recompute,
+                                  .memory_limit = request.memory_limit};
+  const MemoryPlanOptions plan = {.device_profile = request.profile, .data = one_sample()};
   if (!request.compare.empty()) {
     model.compile(options);
-    const MemoryPlanOptions plan = {.device_profile = request.profile, .data = one_sample()};
     fmt::print("{}", to_string(compare_memory(model, request.batch_size, request.compare,
                                               request.policy, plan)));
     return;
@@ -72,6 +76,11 @@ void print_plan(const Request& request) {
   }
   fmt::print("\n{}", to_string(step.memory));
   if (request.timeline) fmt::print("\n{}", format_timeline(step.memory));
+  if (request.memory_limit > 0) {
+    model.compile(options);
+    fmt::print("The largest batch that fits into {} bytes: {}\n", request.memory_limit,
+               max_batch_size(model, request.memory_limit, plan));
+  }
 }
 
 std::vector<std::string> model_names() {
@@ -107,6 +116,10 @@ Command add_plan_command(CLI::App& app) {
       ->add_option("--compare", request->compare,
                    "print the memory under this policy and --policy side by side, and why")
       ->check(CLI::Validator(models::check_policy, "POLICY"));
+  command->add_option("--recompute", request->recompute,
+                      "layers whose results are computed again for the backward half, or auto");
+  command->add_option("--memory-limit", request->memory_limit,
+                      "bytes that the model may take; prints the largest batch that fits");
   return {command, [request] {
             print_plan(*request);
             return 0;

@@ -31,7 +31,8 @@ struct TensorBoardOptions {
 
 /// Writes event files below `log_dir`, those of training into "train", those of validation into
 /// "validation":
-///  - by epoch: "epoch_loss", "epoch_<metric>", "epoch_learning_rate", in both folders;
+///  - by epoch: "epoch_loss", "epoch_<metric>", "epoch_learning_rate", in both folders; the scalars
+///    of a MemoryRecord as "memory/in_use_MB", "memory/arena_peak_MB", …;
 ///  - by step: "step/loss" and "step/<metric>", means over the steps since the last point,
 ///    "step/learning_rate", "step/images_per_second"; with loss scaling "precision/loss_scale" and
 ///    "precision/skipped_steps";

@@ -8,7 +8,9 @@
 #include "src/plan/memory_planner.h"
 #include "src/runtime/process_memory.h"
 #include "src/runtime/state_block.h"
+#include "src/training/memory/limits.h"
 #include "src/training/memory/policy_trial.h"
+#include "src/training/memory/recompute_step.h"
 
 namespace demi::internal {
 namespace {
@@ -104,6 +106,7 @@ std::vector<MemoryMoment> describe_timeline(const plan::Plan& plan,
     moment.phase = ir::to_string(node.scope.phase);
     moment.op = node.op->name;
     moment.workspace = plan::align_up(step.kernel->workspace_bytes());
+    moment.recomputed = node.repeats >= 0;
   }
   if (timeline.empty()) return timeline;
   for (const PlannedBuffer& buffer : buffers) {
@@ -155,12 +158,9 @@ std::vector<LayerBytes> describe_layers(const LayerGraph& model, const plan::Pla
   return table.take();
 }
 
-/// Usual are 0.3 GB with lazily loaded kernels to 0.7 GB; NVML shows it in the process total.
-constexpr std::size_t kEstimatedContextBytes = std::size_t{512} << 20;
-
 MemoryOverhead overhead_on(const std::string& device) {
   if (device != "cpu") {
-    return {.bytes = kEstimatedContextBytes,
+    return {.bytes = estimated_overhead(device),
             .measured = false,
             .source = "estimate for a CUDA context with kernels of cuDNN and cuBLASLt"};
   }
@@ -213,6 +213,7 @@ MemoryPlan describe_memory(const LayerGraph& model, const StepSpec& spec, const 
     described.buffers.push_back(describe_buffer(plan, buffer));
   }
   described.timeline = describe_timeline(plan, described.buffers);
+  described.recomputed = describe_recomputed(*plan.graph);
   described.layers = describe_layers(model, plan, optimizer, described.buffers);
   return described;
 }

@@ -3,6 +3,7 @@
 #include <iterator>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <demi/memory.h>
 #include <demi/plan.h>
@@ -23,15 +24,6 @@ std::string format_bytes(std::size_t bytes) {
   return fmt::format("{:.2f} {}", value, kUnits[unit]);
 }
 
-}  // namespace internal
-
-namespace {
-
-using internal::format_bytes;
-
-/// Buffers of the peak that are listed by name.
-constexpr std::size_t kListed = 8;
-
 const char* step_name(StepMode mode) {
   switch (mode) {
     case StepMode::kTrain:
@@ -43,6 +35,16 @@ const char* step_name(StepMode mode) {
   }
   return "";
 }
+
+}  // namespace internal
+
+namespace {
+
+using internal::format_bytes;
+using internal::step_name;
+
+/// Buffers of the peak that are listed by name.
+constexpr std::size_t kListed = 8;
 
 std::string title(const MemoryPlan& plan) {
   return fmt::format("One {} step under {}, batch {}, on {}", step_name(plan.mode), plan.policy,
@@ -99,6 +101,15 @@ std::string format_layers(const MemoryPlan& plan) {
   return text;
 }
 
+std::string format_recomputed(const MemoryPlan& plan) {
+  const RecomputedWork& work = plan.recomputed;
+  if (work.calls == 0) return "";
+  return fmt::format(
+      "Recomputed: {} calls run again in the backward half, {:.0f} % of the forward "
+      "half's work (estimate), of: {}\n",
+      work.calls, 100 * work.forward_share, fmt::join(work.layers, ", "));
+}
+
 std::string name_of(const std::string& layer, const std::string& op) {
   return layer.empty() ? op : layer + ": " + op;
 }
@@ -132,7 +143,8 @@ std::string format_peak(const MemoryPlan& plan) {
 }  // namespace
 
 std::string to_string(const MemoryPlan& plan) {
-  return title(plan) + "\n" + format_categories(plan) + format_layers(plan) + format_peak(plan);
+  return title(plan) + "\n" + format_categories(plan) + format_recomputed(plan) +
+         format_layers(plan) + format_peak(plan);
 }
 
 std::string format_timeline(const MemoryPlan& plan) {
@@ -142,11 +154,13 @@ std::string format_timeline(const MemoryPlan& plan) {
   const std::size_t peak = plan.timeline.empty() ? 0 : plan.peak_call();
   for (std::size_t i = 0; i < plan.timeline.size(); ++i) {
     const MemoryMoment& moment = plan.timeline[i];
-    text += fmt::format("{:4} {:8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}  {}{}\n", i + 1,
-                        moment.phase, format_bytes(moment.live()), format_bytes(moment.activations),
-                        format_bytes(moment.gradients), format_bytes(moment.compute_copies),
-                        format_bytes(moment.temporaries), format_bytes(moment.workspace),
-                        name_of(moment.layer, moment.op), i == peak ? "  <- peak" : "");
+    text += fmt::format(
+        "{:4} {:8} {:>11} {:>11} {:>11} {:>11} {:>11} {:>11}  {}{}\n", i + 1, moment.phase,
+        format_bytes(moment.live()), format_bytes(moment.activations),
+        format_bytes(moment.gradients), format_bytes(moment.compute_copies),
+        format_bytes(moment.temporaries), format_bytes(moment.workspace),
+        name_of(moment.layer, moment.op),
+        std::string(moment.recomputed ? ", again" : "") + (i == peak ? "  <- peak" : ""));
   }
   return text;
 }

@@ -14,6 +14,7 @@
 #include "src/core/check.h"
 #include "src/io/atomic_file.h"
 #include "src/io/event_writer.h"
+#include "src/runtime/memory_stats.h"
 #include "src/training/memory/describe_memory.h"
 #include "src/training/model_impl.h"
 #include "src/training/precision/observed_step.h"
@@ -264,6 +265,12 @@ void TensorBoard::Run::end_epoch(int epoch, const Logs& logs) {
   }
   if (logs.find("learning_rate") == nullptr) {
     train_.scalar("epoch_learning_rate", epoch, trainer_.training()->optimizer->learning_rate());
+  }
+  const MemoryRecord memory{.stage = "epoch",
+                            .epoch = epoch,
+                            .stats = runtime::memory_stats(trainer_.arena()->backend())};
+  for (const auto& [name, bytes] : memory.scalars()) {
+    train_.scalar(name + "_MB", step_, bytes / 1e6);
   }
   if (options_.histogram_freq > 0 && epoch % options_.histogram_freq == 0) write_histograms(epoch);
   train_.flush();
