@@ -13,7 +13,7 @@
 
 #include "benchmarks/compare_precision/isolated_run.h"
 #include "models/command_line.h"
-#include "models/json_file.h"
+#include "models/output_file.h"
 #include "models/training_run.h"
 
 namespace {
@@ -112,7 +112,7 @@ void add_options(CLI::App& app, Options& options) {
   app.add_option("--threads", options.run.threads, "threads of the CPU; 0: all processors")
       ->check(CLI::Range(0, 1024));
   app.add_option("--json", options.json, "write all runs to this file")
-      ->check(CLI::Validator(check_json_file, "FILE"));
+      ->check(CLI::Validator(check_output_file, "FILE"));
 }
 
 }  // namespace
