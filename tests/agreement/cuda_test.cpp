@@ -148,10 +148,13 @@ TEST_F(EmulatedGpu, LaunchesInAStepWhatThePlanSays) {
     set_global_policy(policy);
     // An optimizer is for one model.
     const auto options = [] {
-      return CompileOptions{.optimizer = Adam(),
-                            .loss = "sparse_categorical_crossentropy",
-                            .metrics = {"accuracy"},
-                            .device = "cuda-emu"};
+      return CompileOptions{
+          .optimizer = Adam(),
+          .loss = "sparse_categorical_crossentropy",
+          .metrics = {"accuracy"},
+          .device = "cuda-emu",
+          // Planned is a step that is fed with samples; gathering them is a launch.
+          .data_on_device = false};
     };
     const std::vector<DemiEmulatorCounters> counters =
         count_steps(options(), DEMI_EMULATOR(demi_emulator_counters));
