@@ -242,13 +242,6 @@ ObservedPlan plan_observed_step(const LayerGraph& model, const StepSpec& spec,
   return observed;
 }
 
-std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
-                                      const TrainingSpec* training, const StepState* state,
-                                      const std::shared_ptr<runtime::Arena>& arena) {
-  return std::make_shared<Program>(spec, plan_step(model, spec, training, state, arena->backend()),
-                                   arena);
-}
-
 Program::Program(StepSpec spec, std::shared_ptr<const plan::Plan> plan,
                  std::shared_ptr<runtime::Arena> arena)
     : spec_(std::move(spec)), executor_(std::move(plan), std::move(arena), kBuffers) {}

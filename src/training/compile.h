@@ -124,7 +124,8 @@ class Program {
 };
 
 /// Compiles one step of `model` for a backend, as far as nothing is allocated but the optimizer's
-/// slots: trace, passes, kernels, memory plan. Arguments as of compile_step.
+/// slots: trace, passes, kernels, memory plan. `training` and `state` may be null for kPredict. For
+/// kTrain the optimizer creates its slots and the variables move to the backend.
 [[nodiscard]] std::shared_ptr<const plan::Plan> plan_step(const LayerGraph& model,
                                                           const StepSpec& spec,
                                                           const TrainingSpec* training,
@@ -146,17 +147,10 @@ struct ObservedPlan {
   std::map<ir::ValueId, DType> narrow;
 };
 
-/// Compiles a training step to be looked at. Arguments as of compile_step.
+/// Compiles a training step to be looked at. Arguments as of plan_step.
 [[nodiscard]] ObservedPlan plan_observed_step(const LayerGraph& model, const StepSpec& spec,
                                               const TrainingSpec& training, const StepState& state,
                                               Backend& backend, Precision precision);
-
-/// Compiles one step of `model`. `training` and `state` may be null for kPredict. For kTrain the
-/// optimizer creates its slots and the variables move to the arena's backend.
-[[nodiscard]] std::shared_ptr<Program> compile_step(const LayerGraph& model, const StepSpec& spec,
-                                                    const TrainingSpec* training,
-                                                    const StepState* state,
-                                                    const std::shared_ptr<runtime::Arena>& arena);
 
 /// Bytes that a training step keeps for its backward half, by layer path, for float32 inputs and a
 /// gradient given for every output; plans for the CPU, allocates nothing.

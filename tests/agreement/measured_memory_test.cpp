@@ -187,16 +187,16 @@ TEST(TouchedMemory, EndsWhereThePlanSays) {
   spec.inputs = {{.name = "x", .type = {{kBatch, 28, 28, 1}, float32}}};
   spec.targets = {{.name = "y", .type = {{kBatch}, int32}}};
   const auto arena = std::make_shared<runtime::Arena>(make_cpu_backend(2));
-  const auto program = compile_step(graph, spec, &training, &state, arena);
-  const plan::Plan& plan = program->plan();
+  Program program(spec, plan_step(graph, spec, &training, &state, arena->backend()), arena);
+  const plan::Plan& plan = program.plan();
   arena->reserve(plan.buffer_bytes + kBeyond, plan.workspace_bytes + kBeyond);
   auto* buffers = static_cast<std::byte*>(arena->memory()->address());
   auto* workspace = static_cast<std::byte*>(arena->workspace()->address());
   std::memset(buffers, 0xA5, plan.buffer_bytes + kBeyond);
   std::memset(workspace, 0xA5, plan.workspace_bytes + kBeyond);
   const Tensor x = testing::random_tensor({kBatch, 28, 28, 1}, float32, 1, 0, 1);
-  std::memcpy(program->input(0, 0), x.raw(), x.bytes());
-  program->run(0);
+  std::memcpy(program.input(0, 0), x.raw(), x.bytes());
+  program.run(0);
 
   const auto end_of_touched = [&](const std::byte* memory, std::size_t size) {
     while (size > 0 && memory[size - 1] == kUntouched) --size;

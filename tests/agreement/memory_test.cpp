@@ -3,6 +3,7 @@
 
 #include <demi/demi.h>
 
+#include "kernels/forwarding_backend.h"
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
 #include "src/training/compile.h"
@@ -13,33 +14,10 @@ namespace demi {
 namespace {
 
 /// The CPU without any fused kernel.
-class UnfusedBackend final : public Backend {
+class UnfusedBackend final : public ForwardingBackend {
  public:
-  [[nodiscard]] std::string name() const override { return cpu_->name(); }
+  UnfusedBackend() : ForwardingBackend(make_cpu_backend(2)) {}
   [[nodiscard]] Capabilities capabilities() const override { return {}; }
-  [[nodiscard]] DeviceMemoryInfo memory_info() const override { return cpu_->memory_info(); }
-  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
-                                                       const std::string& purpose) override {
-    return cpu_->allocate(bytes, purpose);
-  }
-  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>& bytes,
-                                                          const Allocator& allocate) override {
-    return cpu_->allocate_inputs(bytes, allocate);
-  }
-  [[nodiscard]] std::unique_ptr<Readback> make_readback(
-      std::shared_ptr<const DeviceMemory> memory) override {
-    return cpu_->make_readback(std::move(memory));
-  }
-  [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
-    return cpu_->select(request);
-  }
-  [[nodiscard]] std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) override {
-    return cpu_->sequence(std::move(launches));
-  }
-  void synchronize() override { cpu_->synchronize(); }
-
- private:
-  std::shared_ptr<Backend> cpu_ = make_cpu_backend(2);
 };
 
 PlannedBytes plan_training(Model (*build)(const Shape&, int), const Shape& image,
@@ -60,9 +38,8 @@ PlannedBytes plan_training(Model (*build)(const Shape&, int), const Shape& image
   spec.mode = StepMode::kTrain;
   spec.inputs = {{.name = "x", .type = {image.with_front(batch), uint8}, .scale = 1 / 255.0}};
   spec.targets = {{.name = "y", .type = {{batch}, uint8}}};
-  const auto program =
-      compile_step(graph, spec, &training, &state, std::make_shared<runtime::Arena>(backend));
-  return internal::planned_bytes(graph, program->plan(), training.optimizer.get());
+  const auto plan = plan_step(graph, spec, &training, &state, *backend);
+  return internal::planned_bytes(graph, *plan, training.optimizer.get());
 }
 
 double ratio(std::size_t a, std::size_t b) {

@@ -111,14 +111,15 @@ Tensor predict(const Model& model, const std::vector<Tensor>& inputs, std::size_
   StepSpec spec;
   for (const Tensor& input : inputs) spec.inputs.push_back({"x", {input.shape(), input.dtype()}});
   const auto arena = std::make_shared<runtime::Arena>(test_backend(test_device()));
-  const auto program = compile_step(model.impl().graph(), spec, nullptr, nullptr, arena);
+  Program program(spec, plan_step(model.impl().graph(), spec, nullptr, nullptr, arena->backend()),
+                  arena);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].bytes() > 0) {
-      std::memcpy(program->input(i, 0), inputs[i].raw(), inputs[i].bytes());
+      std::memcpy(program.input(i, 0), inputs[i].raw(), inputs[i].bytes());
     }
   }
-  program->run(0);
-  return program->output(output);
+  program.run(0);
+  return program.output(output);
 }
 
 void expect_layer(const LayerCase& layer_case) {
