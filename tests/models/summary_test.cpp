@@ -51,7 +51,7 @@ TEST(Summary, OfAFunctionalModelShowsConnectionsAndBytes) {
 ┡━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━╇━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┩
 │ x (InputLayer) │ (None, 4)    │ float32      │       0 │                       │ -                           │
 ├────────────────┼──────────────┼──────────────┼─────────┼───────────────────────┼─────────────────────────────┤
-│ dense (Dense)  │ (None, 4)    │ float32      │      20 │               1.50 KB │ x[0][0], dense[0][0]        │
+│ dense (Dense)  │ (None, 4)    │ float32      │      20 │              1.50 KiB │ x[0][0], dense[0][0]        │
 ├────────────────┼──────────────┼──────────────┼─────────┼───────────────────────┼─────────────────────────────┤
 │ multiply (op)  │ (None, 4)    │ float32      │       0 │                       │ x[0][0]                     │
 ├────────────────┼──────────────┼──────────────┼─────────┼───────────────────────┼─────────────────────────────┤
@@ -72,7 +72,7 @@ TEST(Summary, ShowsPlannedActivationBytes) {
     std::ostringstream text;
     model.summary(text, {.batch_size = 16});
     const std::string row = text.str().substr(text.str().find("c (Conv2D)"));
-    const std::size_t end = row.find(" KB");
+    const std::size_t end = row.find(" KiB");
     return std::stod(row.substr(row.rfind("│ ", end) + std::string("│ ").size()));
   };
   // The convolution's result, 16 · 6 · 6 · 16 values, and in 16 bits also its input, 16 · 8 · 8

@@ -13,15 +13,26 @@
 namespace demi {
 namespace internal {
 
-std::string format_bytes(std::size_t bytes) {
-  constexpr const char* kUnits[] = {"B", "KB", "MB", "GB", "TB"};
+namespace {
+
+std::string scaled(std::size_t bytes, const std::array<const char*, 5>& units) {
   auto value = static_cast<double>(bytes);
   std::size_t unit = 0;
-  while (value >= 1024 && unit + 1 < std::size(kUnits)) {
+  while (value >= 1024 && unit + 1 < units.size()) {
     value /= 1024;
     ++unit;
   }
-  return fmt::format("{:.2f} {}", value, kUnits[unit]);
+  return fmt::format("{:.2f} {}", value, units[unit]);
+}
+
+}  // namespace
+
+std::string format_bytes(std::size_t bytes) {
+  return scaled(bytes, {"B", "KiB", "MiB", "GiB", "TiB"});
+}
+
+std::string format_bytes_as_keras(std::size_t bytes) {
+  return scaled(bytes, {"B", "KB", "MB", "GB", "TB"});
 }
 
 const char* step_name(StepMode mode) {

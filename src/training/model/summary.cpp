@@ -39,6 +39,7 @@ std::string format_count(std::int64_t count) {
 }
 
 using internal::format_bytes;
+using internal::format_bytes_as_keras;
 
 /// The lines of a table: a header in heavy, rows in light lines. Columns whose title ends in '#' or
 /// bytes are aligned to the right.
@@ -229,7 +230,7 @@ std::string parameters_line(const char* what, const std::vector<Variable>& varia
     count += variable.shape().elements();
     bytes += variable.state()->type.bytes();
   }
-  return fmt::format(" {}: {} ({})\n", what, format_count(count), format_bytes(bytes));
+  return fmt::format(" {}: {} ({})\n", what, format_count(count), format_bytes_as_keras(bytes));
 }
 
 std::string planned_line(const MemoryPlan& plan) {
