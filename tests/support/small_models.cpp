@@ -31,6 +31,24 @@ Model classifier(const std::string& policy) {
                      Dense({.units = 3, .activation = "softmax"})});
 }
 
+Model compiled_classifier(const std::string& policy) {
+  Model model = classifier(policy);
+  model.compile({.optimizer = SGD({.learning_rate = 0.1}),
+                 .loss = "sparse_categorical_crossentropy",
+                 .metrics = {"accuracy"},
+                 .device = "cpu"});
+  return model;
+}
+
+FitOptions fit_options_with(const CallbackHandle& callback) {
+  return {.batch_size = 8,
+          .epochs = 2,
+          .validation_data = blobs(24, 1),
+          .seed = 3,
+          .callbacks = {callback},
+          .verbose = 0};
+}
+
 void expect_same_weights(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected) {
   ASSERT_EQ(actual.size(), expected.size());
   for (std::size_t i = 0; i < actual.size(); ++i) {

@@ -17,6 +17,12 @@ namespace demi::testing {
 /// one); the same weights each time.
 [[nodiscard]] Model classifier(const std::string& policy = "float32");
 
+/// The same, compiled for the CPU with SGD and accuracy.
+[[nodiscard]] Model compiled_classifier(const std::string& policy);
+
+/// Two quiet epochs of blobs in batches of 8, with validation.
+[[nodiscard]] FitOptions fit_options_with(const CallbackHandle& callback);
+
 void expect_same_weights(const std::vector<Tensor>& actual, const std::vector<Tensor>& expected);
 
 }  // namespace demi::testing

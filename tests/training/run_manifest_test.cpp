@@ -18,30 +18,13 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::blobs;
-using testing::classifier;
+using testing::compiled_classifier;
+using testing::fit_options_with;
 using testing::TemporaryFolder;
-
-Model compiled(const std::string& policy) {
-  Model model = classifier(policy);
-  model.compile({.optimizer = SGD({.learning_rate = 0.1}),
-                 .loss = "sparse_categorical_crossentropy",
-                 .metrics = {"accuracy"},
-                 .device = "cpu"});
-  return model;
-}
-
-FitOptions options_with(const CallbackHandle& callback) {
-  return {.batch_size = 8,
-          .epochs = 2,
-          .validation_data = blobs(24, 1),
-          .seed = 3,
-          .callbacks = {callback},
-          .verbose = 0};
-}
 
 Config manifest_of(const std::string& policy, const Dataset& data) {
   const auto manifest = std::make_shared<RunManifest>();
-  (void)compiled(policy).fit(data, options_with(manifest));
+  (void)compiled_classifier(policy).fit(data, fit_options_with(manifest));
   return manifest->manifest();
 }
 
@@ -49,8 +32,8 @@ TEST(RunManifest, HoldsWhatARunIsMadeOf) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "run.json";
   const auto callback = std::make_shared<RunManifest>(RunManifestOptions{.filename = path});
-  Model model = compiled("mixed_float16");
-  const History history = model.fit(blobs(40), options_with(callback));
+  Model model = compiled_classifier("mixed_float16");
+  const History history = model.fit(blobs(40), fit_options_with(callback));
   const Config run = Config::parse(testing::content_of(path));
   EXPECT_EQ(run, callback->manifest());
   EXPECT_EQ(run.at("status").as_string(), "completed");
@@ -87,8 +70,8 @@ TEST(RunManifest, IsTheSameForTheSameRunAndTellsDifferentData) {
 TEST(RunManifest, SaysThatARunHasFailed) {
   const TemporaryFolder folder;
   const fs::path path = folder.path() / "run.json";
-  Model model = compiled("float32");
-  FitOptions options = options_with(RunManifest({.filename = path}));
+  Model model = compiled_classifier("float32");
+  FitOptions options = fit_options_with(RunManifest({.filename = path}));
   options.callbacks.push_back(LambdaCallback(
       {.on_epoch_end = [](int, const Logs&) { throw std::runtime_error("out of ink"); }}));
   EXPECT_THROW((void)model.fit(blobs(40), options), std::runtime_error);
@@ -98,10 +81,11 @@ TEST(RunManifest, SaysThatARunHasFailed) {
 }
 
 TEST(RunManifest, RefusesAFileItCannotWriteBeforeTraining) {
-  Model model = compiled("float32");
+  Model model = compiled_classifier("float32");
   const std::vector<Tensor> before = model.get_weights();
   const std::string message = testing::message_of<std::runtime_error>([&] {
-    (void)model.fit(blobs(40), options_with(RunManifest({.filename = "/proc/nowhere/run.json"})));
+    (void)model.fit(blobs(40),
+                    fit_options_with(RunManifest({.filename = "/proc/nowhere/run.json"})));
   });
   EXPECT_NE(message.find("'/proc/nowhere/run.json'"), std::string::npos) << message;
   testing::expect_same_weights(model.get_weights(), before);
@@ -112,12 +96,12 @@ TEST(RunManifest, KeepsTheResultsOfTrainingWhenTheDiskIsFullAtTheEnd) {
   const auto callback =
       std::make_shared<RunManifest>(RunManifestOptions{.filename = folder.path() / "run.json"});
   std::unique_ptr<testing::FileSizeLimit> limit;
-  FitOptions options = options_with(callback);
+  FitOptions options = fit_options_with(callback);
   options.callbacks.push_back(LambdaCallback({.on_epoch_begin = [&](int) {
     if (!limit) limit = std::make_unique<testing::FileSizeLimit>(1024);
   }}));
   ::testing::internal::CaptureStderr();
-  const History history = compiled("float32").fit(blobs(40), options);
+  const History history = compiled_classifier("float32").fit(blobs(40), options);
   limit.reset();
   const std::string errors = ::testing::internal::GetCapturedStderr();
   EXPECT_EQ(history.epoch.size(), 2u);

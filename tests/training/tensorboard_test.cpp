@@ -24,26 +24,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using testing::blobs;
-using testing::classifier;
+using testing::compiled_classifier;
+using testing::fit_options_with;
 using testing::TemporaryFolder;
-
-Model compiled(const std::string& policy) {
-  Model model = classifier(policy);
-  model.compile({.optimizer = SGD({.learning_rate = 0.1}),
-                 .loss = "sparse_categorical_crossentropy",
-                 .metrics = {"accuracy"},
-                 .device = "cpu"});
-  return model;
-}
-
-FitOptions options_with(const CallbackHandle& callback) {
-  return {.batch_size = 8,
-          .epochs = 2,
-          .validation_data = blobs(24, 1),
-          .seed = 3,
-          .callbacks = {callback},
-          .verbose = 0};
-}
 
 /// The events of the only event file in a folder.
 std::vector<events::Event> events_in(const fs::path& folder) {
@@ -72,9 +55,9 @@ std::map<std::string, std::map<std::int64_t, float>> scalars_in(const fs::path& 
 
 TEST(TensorBoard, WritesScalarsOfEpochsAndSteps) {
   const TemporaryFolder folder;
-  Model model = compiled("mixed_float16");
-  const History history =
-      model.fit(blobs(40), options_with(TensorBoard({.log_dir = folder.path(), .update_freq = 2})));
+  Model model = compiled_classifier("mixed_float16");
+  const History history = model.fit(
+      blobs(40), fit_options_with(TensorBoard({.log_dir = folder.path(), .update_freq = 2})));
   auto train = scalars_in(folder.path() / "train");
   auto validation = scalars_in(folder.path() / "validation");
   for (const std::string name : {"loss", "accuracy"}) {
@@ -102,8 +85,8 @@ TEST(TensorBoard, MeansOfIntervalsAreTheStepsOwn) {
   const auto note = [&](std::int64_t batch, const BatchLogs& logs) {
     totals.push_back(logs.values().at("loss") * static_cast<double>(batch + 1));
   };
-  Model model = compiled("float32");
-  FitOptions options = options_with(TensorBoard({.log_dir = folder.path(), .update_freq = 1}));
+  Model model = compiled_classifier("float32");
+  FitOptions options = fit_options_with(TensorBoard({.log_dir = folder.path(), .update_freq = 1}));
   options.epochs = 1;
   options.callbacks.push_back(LambdaCallback({.on_train_batch_end = note}));
   (void)model.fit(blobs(32), options);
@@ -119,9 +102,10 @@ TEST(TensorBoard, ReportsGradientsOfTheStepWithoutTheLossScale) {
   std::map<std::string, float> norms;
   for (const std::string policy : {"float32", "mixed_float16"}) {
     const TemporaryFolder folder;
-    Model model = compiled(policy);
+    Model model = compiled_classifier(policy);
     const std::vector<Tensor> before = model.get_weights();
-    FitOptions options = options_with(TensorBoard({.log_dir = folder.path(), .gradient_freq = 1}));
+    FitOptions options =
+        fit_options_with(TensorBoard({.log_dir = folder.path(), .gradient_freq = 1}));
     options.max_steps = 1;
     (void)model.fit(blobs(40), options);
     auto train = scalars_in(folder.path() / "train");
@@ -150,10 +134,10 @@ TEST(TensorBoard, ReportsGradientsOfTheStepWithoutTheLossScale) {
 
 TEST(TensorBoard, WritesHistogramsGraphTextAndHyperParameters) {
   const TemporaryFolder folder;
-  Model model = compiled("mixed_float16");
-  (void)model.fit(blobs(40), options_with(TensorBoard({.log_dir = folder.path() / "run",
-                                                       .gradient_freq = 1,
-                                                       .hparams = {{"width", 16.0}}})));
+  Model model = compiled_classifier("mixed_float16");
+  (void)model.fit(blobs(40), fit_options_with(TensorBoard({.log_dir = folder.path() / "run",
+                                                           .gradient_freq = 1,
+                                                           .hparams = {{"width", 16.0}}})));
   std::set<std::string> histograms;
   std::set<std::string> nodes;
   std::string text;
@@ -194,11 +178,11 @@ TEST(TensorBoard, WritesHistogramsGraphTextAndHyperParameters) {
 
 TEST(TensorBoard, ProfilesOneStepWithoutChangingIt) {
   const TemporaryFolder folder;
-  Model profiled = compiled("mixed_float16");
-  Model plain = compiled("mixed_float16");
+  Model profiled = compiled_classifier("mixed_float16");
+  Model plain = compiled_classifier("mixed_float16");
   (void)profiled.fit(blobs(40),
-                     options_with(TensorBoard({.log_dir = folder.path(), .profile_step = 3})));
-  (void)plain.fit(blobs(40), options_with(LambdaCallback({})));
+                     fit_options_with(TensorBoard({.log_dir = folder.path(), .profile_step = 3})));
+  (void)plain.fit(blobs(40), fit_options_with(LambdaCallback({})));
   testing::expect_same_weights(profiled.get_weights(), plain.get_weights());
 
   const auto trace =
@@ -221,10 +205,11 @@ TEST(TensorBoard, ProfilesOneStepWithoutChangingIt) {
 }
 
 TEST(TensorBoard, RefusesAFolderItCannotWriteBeforeTraining) {
-  Model model = compiled("float32");
+  Model model = compiled_classifier("float32");
   const std::vector<Tensor> before = model.get_weights();
-  const std::string message = testing::message_of<std::runtime_error>(
-      [&] { (void)model.fit(blobs(40), options_with(TensorBoard({.log_dir = "/proc/nowhere"}))); });
+  const std::string message = testing::message_of<std::runtime_error>([&] {
+    (void)model.fit(blobs(40), fit_options_with(TensorBoard({.log_dir = "/proc/nowhere"})));
+  });
   EXPECT_NE(message.find("[events] could not make '/proc/nowhere"), std::string::npos) << message;
   testing::expect_same_weights(model.get_weights(), before);
 }
@@ -232,14 +217,14 @@ TEST(TensorBoard, RefusesAFolderItCannotWriteBeforeTraining) {
 TEST(TensorBoard, StopsLoggingButNotTrainingOnAFullDisk) {
   const TemporaryFolder folder;
   const auto callback = std::make_shared<TensorBoard>(TensorBoardOptions{.log_dir = folder.path()});
-  Model model = compiled("float32");
-  Model plain = compiled("float32");
+  Model model = compiled_classifier("float32");
+  Model plain = compiled_classifier("float32");
   History history;
   ::testing::internal::CaptureStderr();
   {
     // Enough for the description of the run, not for its graph.
     const testing::FileSizeLimit limit(8192);
-    history = model.fit(blobs(40), options_with(callback));
+    history = model.fit(blobs(40), fit_options_with(callback));
   }
   const std::string errors = ::testing::internal::GetCapturedStderr();
   EXPECT_NE(callback->error().find("File too large"), std::string::npos) << callback->error();
@@ -248,7 +233,7 @@ TEST(TensorBoard, StopsLoggingButNotTrainingOnAFullDisk) {
       << errors;
   EXPECT_NE(errors.find("has no events of the end of this run"), std::string::npos) << errors;
   EXPECT_EQ(std::count(errors.begin(), errors.end(), '\n'), 2);
-  (void)plain.fit(blobs(40), options_with(LambdaCallback({})));
+  (void)plain.fit(blobs(40), fit_options_with(LambdaCallback({})));
   testing::expect_same_weights(model.get_weights(), plain.get_weights());
   EXPECT_EQ(history.epoch.size(), 2u);
   EXPECT_FALSE(events_in(folder.path() / "train").empty()) << "what was written stays readable";
