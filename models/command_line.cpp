@@ -9,6 +9,8 @@
 #include <demi/demi.h>
 #include <CLI/CLI.hpp>
 
+#include "models/training_run.h"
+
 namespace demi::models {
 namespace {
 
@@ -108,6 +110,18 @@ std::string check_device(const std::string& name) {
   } catch (const std::invalid_argument& error) {
     return error.what();
   }
+}
+
+void add_model_option(CLI::App& app, std::string& model) {
+  std::vector<std::string> names;
+  std::string all;
+  for (const Architecture& architecture : architectures()) {
+    all += (names.empty() ? "" : ", ") + architecture.name;
+    names.push_back(architecture.name);
+  }
+  app.add_option("--model", model, all)
+      ->check(CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
+                             "NAME"));
 }
 
 std::string check_policy(const std::string& name) {

@@ -29,6 +29,9 @@ namespace demi::models {
 /// no mistake in the arguments: whoever uses it reports that.
 [[nodiscard]] std::string check_device(const std::string& name);
 
+/// Option --model, one of architectures(), with a suggestion for any other name.
+void add_model_option(CLI::App& app, std::string& model);
+
 /// The same for dtype policies.
 [[nodiscard]] std::string check_policy(const std::string& name);
 

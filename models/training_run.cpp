@@ -11,6 +11,7 @@
 #include "models/mlp.h"
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
+#include "models/vgg8.h"
 
 namespace demi::models {
 namespace {
@@ -149,8 +150,18 @@ nlohmann::json epochs_to_json(const RunResult& result) {
 
 const std::vector<Architecture>& architectures() {
   static const std::vector<Architecture> kAll = {
-      {"mnist_cnn", mnist_cnn}, {"mlp", mlp}, {"resnet20", resnet20}};
+      {"mnist_cnn", mnist_cnn}, {"mlp", mlp}, {"resnet20", resnet20}, {"vgg8", vgg8}};
   return kAll;
+}
+
+const Architecture& architecture_named(const std::string& name) {
+  std::string all;
+  for (const Architecture& architecture : architectures()) {
+    if (architecture.name == name) return architecture;
+    all += (all.empty() ? "" : ", ") + architecture.name;
+  }
+  throw std::invalid_argument("[architecture_named] expected one of " + all + ". Received: '" +
+                              name + "'.");
 }
 
 Model build_model(const RunOptions& options, const Dataset& train) {

@@ -19,8 +19,11 @@ struct Architecture {
   Model (*build)(const Shape& image_shape, int classes) = nullptr;
 };
 
-/// mnist_cnn, mlp, resnet20.
+/// All networks of this folder; mnist_cnn first.
 [[nodiscard]] const std::vector<Architecture>& architectures();
+
+/// The one of that name. Throws std::invalid_argument naming all if there is none.
+[[nodiscard]] const Architecture& architecture_named(const std::string& name);
 
 struct RunOptions {
   Architecture architecture = {};

@@ -98,11 +98,7 @@ int main(int argc, char** argv) {
   std::string name = options.architecture.name;
   CLI::App app("Measures what watching a run costs.", "callback_cost");
   app.option_defaults()->always_capture_default();
-  std::vector<std::string> names;
-  for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
-  app.add_option("--model", name, "mnist_cnn, mlp or resnet20")
-      ->check(
-          CLI::Validator([names](const std::string& n) { return check_choice(n, names); }, "NAME"));
+  add_model_option(app, name);
   app.add_option("--policy", options.policy, "dtype policy")
       ->check(CLI::Validator(check_policy, "POLICY"));
   app.add_option("--batch-size", options.batch_size, "images per step")
@@ -113,9 +109,7 @@ int main(int argc, char** argv) {
   app.add_option("--threads", options.threads, "threads of the CPU; 0: all processors")
       ->check(CLI::Range(0, 1024));
   return run_program(app, argc, argv, [&] {
-    for (const Architecture& architecture : architectures()) {
-      if (architecture.name == name) options.architecture = architecture;
-    }
+    options.architecture = architecture_named(name);
     measure(options);
   });
 }

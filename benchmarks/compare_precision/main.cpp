@@ -34,20 +34,9 @@ struct Options {
   RunOptions run{.epochs = 1, .verbose = 0};
 };
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
-  return names;
-}
-
 void add_options(CLI::App& app, Options& options) {
-  const auto choice = [](std::vector<std::string> names) {
-    return CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
-                          "NAME");
-  };
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", options.model, "mnist_cnn, mlp or resnet20")
-      ->check(choice(model_names()));
+  add_model_option(app, options.model);
   app.add_option("--policies", options.policies, "dtype policies, the first is the base of ratios")
       ->delimiter(',')
       ->check(CLI::Validator(check_policy, "POLICY"));
@@ -95,9 +84,7 @@ void compare(Options& options) {
                                   "' twice.");
     }
   }
-  for (const Architecture& architecture : architectures()) {
-    if (architecture.name == options.model) options.run.architecture = architecture;
-  }
+  options.run.architecture = architecture_named(options.model);
   const auto [train, test] = demi::datasets::fashion_mnist(options.data);
   nlohmann::json runs = nlohmann::json::array();
   const std::uint64_t first_seed = options.run.seed;

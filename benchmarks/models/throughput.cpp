@@ -61,9 +61,7 @@ double predict_ms(const Options& options, std::int64_t batch_size) {
 }
 
 void measure(Options& options) {
-  for (const Architecture& architecture : architectures()) {
-    if (architecture.name == options.model) options.run.architecture = architecture;
-  }
+  options.run.architecture = architecture_named(options.model);
   nlohmann::json runs = nlohmann::json::array();
   for (const std::int64_t batch_size : options.batch_sizes) {
     options.run.batch_size = batch_size;
@@ -90,12 +88,8 @@ void measure(Options& options) {
 }
 
 void add_options(CLI::App& app, Options& options) {
-  std::vector<std::string> names;
-  for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
   app.option_defaults()->always_capture_default();
-  app.add_option("--model", options.model, "mnist_cnn, mlp or resnet20")
-      ->check(CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
-                             "NAME"));
+  add_model_option(app, options.model);
   app.add_option("--policy", options.run.policy, "dtype policy")
       ->check(CLI::Validator(check_policy, "POLICY"));
   app.add_option("--image", options.image, "height, width and channels")

@@ -13,6 +13,7 @@
 #include <CLI/CLI.hpp>
 
 #include "benchmarks/ops/floors.h"
+#include "kernels/forwarding_backend.h"
 #include "models/command_line.h"
 #include "models/training_run.h"
 #include "src/training/compile.h"
@@ -56,36 +57,16 @@ class TimedSequence final : public LaunchSequence {
 };
 
 /// The CPU, timing every kernel of the sequences made last.
-class TimedBackend final : public Backend {
+class TimedBackend final : public ForwardingBackend {
  public:
-  explicit TimedBackend(int threads) : cpu_(make_cpu_backend(threads)) {}
+  explicit TimedBackend(int threads) : ForwardingBackend(make_cpu_backend(threads)) {}
   [[nodiscard]] const std::vector<double>& best() const { return best_; }
 
-  [[nodiscard]] std::string name() const override { return cpu_->name(); }
-  [[nodiscard]] Capabilities capabilities() const override { return cpu_->capabilities(); }
-  [[nodiscard]] DeviceMemoryInfo memory_info() const override { return cpu_->memory_info(); }
-  [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
-                                                       const std::string& purpose) override {
-    return cpu_->allocate(bytes, purpose);
-  }
-  [[nodiscard]] std::unique_ptr<InputSet> allocate_inputs(const std::vector<std::size_t>& bytes,
-                                                          const Allocator& allocate) override {
-    return cpu_->allocate_inputs(bytes, allocate);
-  }
-  [[nodiscard]] std::unique_ptr<Readback> make_readback(
-      std::shared_ptr<const DeviceMemory> memory) override {
-    return cpu_->make_readback(std::move(memory));
-  }
-  [[nodiscard]] KernelSelection select(const KernelRequest& request) override {
-    return cpu_->select(request);
-  }
   [[nodiscard]] std::unique_ptr<LaunchSequence> sequence(std::vector<Launch> launches) override {
     return std::make_unique<TimedSequence>(std::move(launches), best_);
   }
-  void synchronize() override { cpu_->synchronize(); }
 
  private:
-  std::shared_ptr<Backend> cpu_;
   std::vector<double> best_;
 };
 
@@ -152,11 +133,8 @@ void print_profile(const plan::Plan& plan, const std::vector<double>& best, cons
 
 void profile(const Options& options) {
   set_global_policy(options.policy);
-  const auto& all = models::architectures();
-  const auto chosen =
-      std::find_if(all.begin(), all.end(), [&](const auto& a) { return a.name == options.model; });
   const Shape image(options.image);
-  const Model model = chosen->build(image, 10);
+  const Model model = models::architecture_named(options.model).build(image, 10);
   const LayerGraph& graph = model.impl().graph();
   const TrainingSpec training =
       make_training_spec(graph, {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy"});
@@ -167,11 +145,11 @@ void profile(const Options& options) {
       {.name = "x", .type = {image.with_front(options.batch_size), uint8}, .scale = 1 / 255.0}};
   spec.targets = {{.name = "y", .type = {{options.batch_size}, uint8}}};
   const auto backend = std::make_shared<TimedBackend>(options.threads);
-  const auto program =
-      compile_step(graph, spec, &training, &state, std::make_shared<runtime::Arena>(backend));
+  Program program(spec, plan_step(graph, spec, &training, &state, *backend),
+                  std::make_shared<runtime::Arena>(backend));
   std::mt19937 random(1);
-  auto* pixels = static_cast<std::uint8_t*>(program->input(0, 0));
-  auto* labels = static_cast<std::uint8_t*>(program->target(0, 0));
+  auto* pixels = static_cast<std::uint8_t*>(program.input(0, 0));
+  auto* labels = static_cast<std::uint8_t*>(program.target(0, 0));
   const std::int64_t count = options.batch_size * image.elements();
   for (std::int64_t i = 0; i < count; ++i) pixels[i] = static_cast<std::uint8_t>(random() % 256);
   for (std::int64_t i = 0; i < options.batch_size; ++i) {
@@ -182,12 +160,12 @@ void profile(const Options& options) {
   double gflops = 0;
   double gbps = 0;
   for (int step = 0; step < options.steps; ++step) {
-    program->run(0);
+    program.run(0);
     if (step % 8 != 0) continue;
     gflops = std::max(gflops, fma_gflops(pool));
     gbps = std::max(gbps, memory_gbps(pool));
   }
-  print_profile(program->plan(), backend->best(), options, gflops, gbps);
+  print_profile(program.plan(), backend->best(), options, gflops, gbps);
 }
 
 }  // namespace
@@ -198,11 +176,7 @@ int main(int argc, char** argv) {
   demi::benchmarks::Options options;
   CLI::App app("Times every kernel of a training step beside its floor.", "step_profile");
   app.option_defaults()->always_capture_default();
-  std::vector<std::string> names;
-  for (const Architecture& architecture : architectures()) names.push_back(architecture.name);
-  app.add_option("--model", options.model, "mnist_cnn, mlp or resnet20")
-      ->check(CLI::Validator([names](const std::string& name) { return check_choice(name, names); },
-                             "NAME"));
+  add_model_option(app, options.model);
   app.add_option("--policy", options.policy, "dtype policy")
       ->check(CLI::Validator(check_policy, "POLICY"));
   app.add_option("--image", options.image, "height, width and channels")

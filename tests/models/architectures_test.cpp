@@ -7,7 +7,9 @@
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
 #include "models/training_run.h"
+#include "models/vgg8.h"
 #include "tests/support/layer_harness.h"
+#include "tests/support/message_of.h"
 #include "tests/support/op_harness.h"
 
 namespace demi::models {
@@ -29,6 +31,16 @@ TEST(Architectures, HaveTheirNumberOfParameters) {
   const std::int64_t channels = 7 * 16 + 7 * 32 + 7 * 64;
   EXPECT_EQ(trainable_params(resnet20({32, 32, 3})), convolutions + 2 * channels + 650);
   EXPECT_EQ(trainable_params(resnet20({28, 28, 1})), convolutions - 18 * 16 + 2 * channels + 650);
+  EXPECT_EQ(vgg8({32, 32, 3}).count_params(),
+            9 * (3 * 64 + 64 * 64 + 64 * 128 + 128 * 128 + 128 * 256 + 256 * 256) +
+                2 * (64 + 128 + 256) + 4096 * 256 + 256 + 2570);
+}
+
+TEST(Architectures, AreFoundByName) {
+  EXPECT_EQ(architecture_named("mlp").build, &mlp);
+  EXPECT_EQ(
+      testing::message_of<std::invalid_argument>([] { (void)architecture_named("mlq"); }),
+      "[architecture_named] expected one of mnist_cnn, mlp, resnet20, vgg8. Received: 'mlq'.");
 }
 
 TEST(Architectures, GiveProbabilities) {

@@ -46,12 +46,8 @@ void print_call(std::size_t number, const PlannedCall& call, bool refusals) {
 }
 
 void print_plan(const Request& request) {
-  const models::Architecture* architecture = nullptr;
-  for (const models::Architecture& known : models::architectures()) {
-    if (known.name == request.model) architecture = &known;
-  }
   set_global_policy(request.policy);
-  Model model = architecture->build({28, 28, 1}, 10);
+  Model model = models::architecture_named(request.model).build({28, 28, 1}, 10);
   const CompileOptions options = {.optimizer = Adam({.learning_rate = 1e-3}),
                                   .loss = "sparse_categorical_crossentropy",
                                   .metrics = {"accuracy"},
@@ -83,22 +79,13 @@ void print_plan(const Request& request) {
   }
 }
 
-std::vector<std::string> model_names() {
-  std::vector<std::string> names;
-  for (const models::Architecture& known : models::architectures()) names.push_back(known.name);
-  return names;
-}
-
 }  // namespace
 
 Command add_plan_command(CLI::App& app) {
   const auto request = std::make_shared<Request>();
   CLI::App* command = app.add_subcommand(
       "plan", "print the calls and the memory of one training step; runs nothing");
-  command->add_option("--model", request->model, "which network")
-      ->check(CLI::Validator(
-          [](const std::string& name) { return models::check_choice(name, model_names()); },
-          "NAME"));
+  models::add_model_option(*command, request->model);
   command->add_option("--policy", request->policy, "dtype policy")
       ->check(CLI::Validator(models::check_policy, "POLICY"));
   command->add_option("--batch-size", request->batch_size, "images per step")

@@ -13,6 +13,7 @@
 #include "kernels/backend.h"
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
+#include "models/vgg8.h"
 #include "src/ir/graph.h"
 #include "src/passes/passes.h"
 #include "src/training/model_impl.h"
@@ -91,7 +92,7 @@ Convolutions convolutions_of_the_models(const std::string& policy,
   const DTypePolicy before = global_policy();
   set_global_policy(policy);
   const Model list[] = {models::mnist_cnn(), models::resnet20({28, 28, 1}),
-                        models::resnet20({32, 32, 3})};
+                        models::resnet20({32, 32, 3}), models::vgg8()};
   set_global_policy(before);
   Convolutions found;
   for (const Model& model : list) {
@@ -157,8 +158,8 @@ TEST_P(Conv2DPlanOn, IsCudnnsForEveryModel) {
       ++count;
     }
   }
-  // 5 of mnist_cnn and 23 of each resnet20, in 3 dtypes at 3 batch sizes.
-  EXPECT_GE(count, 9U * (5 + 23 + 23));
+  // 5 of mnist_cnn, 23 of each resnet20 and 17 of vgg8, in 3 dtypes at 3 batch sizes.
+  EXPECT_GE(count, 9U * (5 + 23 + 23 + 17));
 }
 
 INSTANTIATE_TEST_SUITE_P(Profiles, Conv2DPlanOn, ::testing::ValuesIn(kProfiles),
