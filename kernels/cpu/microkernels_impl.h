@@ -10,9 +10,16 @@
 
 namespace demi::cpu::DEMI_CPU_ISA {
 
-/// Rows of C held in registers: times two vectors (AVX-512: four), they and the operands of a step
-/// fill the register file.
-inline constexpr int kTileRows = 6;
+/// Rows of C held in registers. They, the operands of a step and the addresses of the rows (one, of
+/// a run) must fit in the register files, and there must be at least eight sums, or the multipliers
+/// wait for results (two of them, four cycles each).
+inline constexpr int tile_rows(int vectors, bool row_run = false) {
+  if (vectors == 1) return row_run && kVectorBytes == 64 ? 16 : 10;
+  return vectors < 4 && kVectorBytes == 64 ? 8 : 6;
+}
+
+/// Shorter runs are not worth cutting rows at their ends.
+inline constexpr std::int64_t kMinRowRun = 8;
 
 // ---- Panels of C
 // ----------------------------------------------------------------------------------
@@ -74,14 +81,17 @@ DEMI_INLINE void finish_tile(const PanelJob<E>& job, std::int64_t row,
 }
 
 /// `count` tiles of kRows rows from `row` on.
-template <class E, int kVectors, int kRows>
+template <class E, int kVectors, bool kRowRun, int kRows>
 __attribute__((noinline)) void run_tiles(const PanelJob<E>& job, std::int64_t row,
                                          std::int64_t count) {
   for (; count > 0; --count, row += kRows) {
     const E* a[kRows];
     Vec<E> sums[kRows][kVectors] = {};
+    a[0] = job.a + job.a_offsets[row];
     DEMI_UNROLL
-    for (int i = 0; i < kRows; ++i) a[i] = job.a + job.a_offsets[row + i];
+    for (int i = 1; i < kRows; ++i) {
+      a[i] = kRowRun ? a[0] + i : job.a + job.a_offsets[row + i];
+    }
     if (job.init != nullptr) {
       DEMI_UNROLL
       for (int i = 0; i < kRows; ++i) {
@@ -109,35 +119,40 @@ __attribute__((noinline)) void run_tiles(const PanelJob<E>& job, std::int64_t ro
   }
 }
 
-template <class E, int kVectors>
-void run_tiles_of(const PanelJob<E>& job, std::int64_t tile_rows, std::int64_t row,
-                  std::int64_t count) {
-  switch (tile_rows) {
-    case 1:
-      return run_tiles<E, kVectors, 1>(job, row, count);
-    case 2:
-      return run_tiles<E, kVectors, 2>(job, row, count);
-    case 3:
-      return run_tiles<E, kVectors, 3>(job, row, count);
-    case 4:
-      return run_tiles<E, kVectors, 4>(job, row, count);
-    case 5:
-      return run_tiles<E, kVectors, 5>(job, row, count);
-    default:
-      return run_tiles<E, kVectors, kTileRows>(job, row, count);
-  }
+template <class E, int kVectors, bool kRowRun, int... kRows>
+DEMI_INLINE void run_tiles_of(const PanelJob<E>& job, std::int64_t tile_rows, std::int64_t row,
+                              std::int64_t count, std::integer_sequence<int, kRows...>) {
+  constexpr void (*kRun[])(const PanelJob<E>&, std::int64_t, std::int64_t) = {
+      run_tiles<E, kVectors, kRowRun, kRows + 1>...};
+  kRun[tile_rows - 1](job, row, count);
 }
 
-/// Cuts the rows into tiles that differ by at most one row: two tiles of four use the multipliers
-/// better than one of six and one of two.
+/// Cuts rows into tiles that differ by at most one row: two tiles of four use the multipliers better
+/// than one of six and one of two.
+template <class E, int kVectors, bool kRowRun>
+void run_rows(const PanelJob<E>& job, std::int64_t first, std::int64_t count) {
+  constexpr int kMost = tile_rows(kVectors, kRowRun);
+  constexpr std::make_integer_sequence<int, kMost> kSizes;
+  const std::int64_t tiles = (count + kMost - 1) / kMost;
+  if (tiles == 0) return;
+  const std::int64_t rows = count / tiles;
+  const std::int64_t larger = count % tiles;
+  if (larger > 0) run_tiles_of<E, kVectors, kRowRun>(job, rows + 1, first, larger, kSizes);
+  run_tiles_of<E, kVectors, kRowRun>(job, rows, first + larger * (rows + 1), tiles - larger,
+                                     kSizes);
+}
+
 template <class E, int kVectors>
 void run_panel(const PanelJob<E>& job) {
-  const std::int64_t tiles = (job.rows + kTileRows - 1) / kTileRows;
-  if (tiles == 0) return;
-  const std::int64_t rows = job.rows / tiles;
-  const std::int64_t larger = job.rows % tiles;
-  if (larger > 0) run_tiles_of<E, kVectors>(job, rows + 1, 0, larger);
-  run_tiles_of<E, kVectors>(job, rows, larger * (rows + 1), tiles - larger);
+  if constexpr (kVectors == 1) {
+    if (job.row_run >= kMinRowRun) {
+      for (std::int64_t row = 0; row < job.rows; row += job.row_run) {
+        run_rows<E, kVectors, true>(job, row, min_of(job.row_run, job.rows - row));
+      }
+      return;
+    }
+  }
+  run_rows<E, kVectors, false>(job, 0, job.rows);
 }
 
 // ---- Packing

@@ -20,6 +20,7 @@ constexpr std::int64_t kMaxStrip = 48 * 1024;
 /// Strips take in further images until they have so many pixels.
 constexpr std::int64_t kMinPixels = 64;
 constexpr std::int64_t kWantedChunks = 16;
+constexpr std::int64_t kMinElements = 48;
 /// Elements of all chunks' sums.
 constexpr std::int64_t kMaxSums = std::int64_t{1} << 20;
 /// Up to so many channels, a panel of dy is read in place: further apart, its pixels would compete
@@ -123,10 +124,10 @@ void Plan<E>::choose_chunks() {
       std::clamp<std::int64_t>(std::min(image_strips, kMaxSums / sums_size), 1, kWantedChunks);
   chunk_images = std::max<std::int64_t>(1, ceil_div(image_strips, batch_chunks)) * images;
   batch_chunks = std::max<std::int64_t>(1, ceil_div(p.n, chunk_images));
-  // Whole tiles, and enough of them to be worth placing x and dy once more.
+  // Whole taps, and enough elements to be worth placing x and dy once more.
   const std::int64_t wanted = ceil_div(kWantedChunks, batch_chunks * p.groups);
-  chunk_elements =
-      std::min(elements, std::max<std::int64_t>(48, ceil_div(ceil_div(elements, wanted), 6) * 6));
+  const std::int64_t least = std::max(kMinElements, ceil_div(elements, wanted));
+  chunk_elements = std::min(elements, ceil_div(least, ci) * ci);
   element_chunks = ceil_div(elements, chunk_elements);
 }
 
@@ -226,6 +227,7 @@ void FilterGradient<E>::run_chunk(std::int64_t chunk, int thread) const {
   PanelJob<E> job{};
   job.a_offsets = offsets_ + element;
   job.a_steps = steps_;
+  job.row_run = plan_.ci;
   job.rows = std::min(plan_.chunk_elements, plan_.elements - element);
   E* sums = sums_ + batch * plan_.sums_size + group * plan_.padded_co * plan_.elements;
   for (std::int64_t image = batch * plan_.chunk_images; image < end; image += plan_.images) {
