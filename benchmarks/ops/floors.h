@@ -19,28 +19,49 @@ inline double seconds_now() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-/// GFLOP/s of independent fused multiply-adds in registers, on every thread of the pool, with the
-/// vectors all of demi is compiled for: the best of a few runs of about a millisecond.
-inline double fma_gflops(cpu::ThreadPool& pool) {
-  namespace simd = cpu::DEMI_CPU_ISA;
+/// `steps` rounds of kSums independent multiply-adds in registers; returns how many operations these
+/// are.
+template <class Vector>
+DEMI_INLINE double multiply_add(std::int64_t steps) {
   constexpr int kSums = 12;
+  // All different, or the compiler would compute one of them only.
+  Vector sums[kSums];
+  for (int i = 0; i < kSums; ++i) sums[i] = static_cast<float>(i) - Vector{};
+  const Vector a = 0.999F - Vector{};
+  const Vector b = 0.001F - Vector{};
+  for (std::int64_t step = 0; step < steps; ++step) {
+    DEMI_UNROLL
+    for (int i = 0; i < kSums; ++i) sums[i] = sums[i] * a + b;
+  }
+  benchmark::DoNotOptimize(sums);
+  return 2.0 * kSums * static_cast<double>(sizeof(Vector) / sizeof(float) * steps);
+}
+
+#if defined(__x86_64__)
+typedef float WideVector __attribute__((vector_size(64)));
+__attribute__((target("avx512f"), noinline)) inline double multiply_add_wide(std::int64_t steps) {
+  return multiply_add<WideVector>(steps);
+}
+inline bool has_wide_vectors() { return __builtin_cpu_supports("avx512f"); }
+#else
+inline double multiply_add_wide(std::int64_t) { return 0; }
+inline bool has_wide_vectors() { return false; }
+#endif
+
+/// GFLOP/s of independent fused multiply-adds in registers, on every thread of the pool, with the
+/// widest vectors this processor has: the best of a few runs of about a millisecond.
+inline double fma_gflops(cpu::ThreadPool& pool) {
   constexpr std::int64_t kSteps = 100'000;
   double best = 0;
   for (int run = 0; run < 8; ++run) {
+    double flops = 0;
     const double begin = seconds_now();
-    pool.parallel_for(pool.threads(), [&](std::int64_t, int) {
-      // All different, or the compiler would compute one of them only.
-      simd::Vec<float> sums[kSums];
-      for (int i = 0; i < kSums; ++i) sums[i] = simd::broadcast(static_cast<float>(i));
-      const simd::Vec<float> a = simd::broadcast(0.999F);
-      const simd::Vec<float> b = simd::broadcast(0.001F);
-      for (std::int64_t step = 0; step < kSteps; ++step) {
-        DEMI_UNROLL
-        for (int i = 0; i < kSums; ++i) sums[i] = simd::fma<float>(sums[i], a, b);
-      }
-      benchmark::DoNotOptimize(sums);
+    pool.parallel_for(pool.threads(), [&](std::int64_t task, int) {
+      const double own = has_wide_vectors()
+                             ? multiply_add_wide(kSteps)
+                             : multiply_add<cpu::DEMI_CPU_ISA::Vec<float>>(kSteps);
+      if (task == 0) flops = own * pool.threads();
     });
-    const double flops = 2.0 * kSums * simd::kLanes<float> * kSteps * pool.threads();
     best = std::max(best, flops / (seconds_now() - begin) * 1e-9);
   }
   return best;

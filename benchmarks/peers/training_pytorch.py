@@ -5,14 +5,11 @@ Networks, batch, optimizer and loss are those of models/; the data is random. Se
 the fused (else foreach) Adam, gradients set to None, two threads unless --threads says otherwise;
 --mode picks eager float32, eager bfloat16 autocast, or torch.compile.
 """
-import argparse
-import json
-import statistics
-import time
-
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+from measurement import median_ms, parse_options, print_result
 
 
 class MnistCnn(nn.Module):
@@ -78,41 +75,39 @@ class ResNet20(nn.Module):
         return self.dense(x.mean((2, 3)))
 
 
-MODELS = {"mnist_cnn": MnistCnn, "mlp": Mlp, "resnet20": ResNet20}
+class Vgg8(nn.Module):
+    def __init__(self, image):
+        super().__init__()
+        layers = []
+        channels = image[2]
+        for filters in (64, 128, 256):
+            for _ in range(2):
+                layers += [nn.Conv2d(channels, filters, 3, padding=1), nn.ReLU()]
+                channels = filters
+            layers.append(nn.MaxPool2d(2))
+        self.features = nn.Sequential(*layers)
+        self.dense1 = nn.Linear(256 * (image[0] // 8) * (image[1] // 8), 256)
+        self.dense2 = nn.Linear(256, 10)
+
+    def forward(self, x):
+        return self.dense2(F.relu(self.dense1(self.features(x).flatten(1))))
+
+
+MODELS = {"mnist_cnn": MnistCnn, "mlp": Mlp, "resnet20": ResNet20, "vgg8": Vgg8}
 
 
 def make_optimizer(model):
     try:
-        optimizer = torch.optim.Adam(model.parameters(), 1e-3, fused=True)
-        return optimizer
+        return torch.optim.Adam(model.parameters(), 1e-3, fused=True)
     except (RuntimeError, TypeError):  # releases without a fused CPU Adam
         return torch.optim.Adam(model.parameters(), 1e-3, foreach=True)
 
 
-def median_ms(run, repetitions):
-    for _ in range(max(5, repetitions // 5)):
-        run()
-    times = []
-    for _ in range(repetitions):
-        start = time.perf_counter()
-        run()
-        times.append((time.perf_counter() - start) * 1e3)
-    return statistics.median(times)
-
-
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", choices=MODELS, default="mnist_cnn")
-    parser.add_argument("--mode", choices=["float32", "bfloat16", "compile"], default="float32")
-    parser.add_argument("--image", default="28,28,1", help="height, width and channels")
-    parser.add_argument("--batch-size", type=int, default=128)
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=100)
-    options = parser.parse_args()
-
+    options = parse_options(__doc__, MODELS, ["float32", "bfloat16", "compile"])
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
-    image = [int(extent) for extent in options.image.split(",")]
+    image = options.image
     model = MODELS[options.model](image).to(memory_format=torch.channels_last)
     optimizer = make_optimizer(model)
     forward = torch.compile(model) if options.mode == "compile" else model
@@ -132,11 +127,10 @@ def main():
         with torch.inference_mode(), autocast:
             forward(images)
 
-    result = {"peer": f"pytorch {torch.__version__} {options.mode}",
-              "step_ms_median": median_ms(step, options.steps)}
+    train_ms = median_ms(step, options.steps)
     model.eval()
-    result["predict_ms_median"] = median_ms(predict, options.steps)
-    print(json.dumps(result))
+    print_result(f"pytorch {torch.__version__} {options.mode}", train_ms,
+                 median_ms(predict, options.steps))
 
 
 if __name__ == "__main__":
