@@ -19,8 +19,8 @@ inline double seconds_now() {
   return std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-/// `steps` rounds of kSums independent multiply-adds in registers; returns how many operations these
-/// are.
+/// `steps` rounds of kSums independent multiply-adds in registers; returns how many operations
+/// these are.
 template <class Vector>
 DEMI_INLINE double multiply_add(std::int64_t steps) {
   constexpr int kSums = 12;
@@ -42,10 +42,16 @@ typedef float WideVector __attribute__((vector_size(64)));
 __attribute__((target("avx512f"), noinline)) inline double multiply_add_wide(std::int64_t steps) {
   return multiply_add<WideVector>(steps);
 }
-inline bool has_wide_vectors() { return __builtin_cpu_supports("avx512f"); }
+inline bool has_wide_vectors() {
+  return __builtin_cpu_supports("avx512f");
+}
 #else
-inline double multiply_add_wide(std::int64_t) { return 0; }
-inline bool has_wide_vectors() { return false; }
+inline double multiply_add_wide(std::int64_t) {
+  return 0;
+}
+inline bool has_wide_vectors() {
+  return false;
+}
 #endif
 
 /// GFLOP/s of independent fused multiply-adds in registers, on every thread of the pool, with the
@@ -57,9 +63,8 @@ inline double fma_gflops(cpu::ThreadPool& pool) {
     double flops = 0;
     const double begin = seconds_now();
     pool.parallel_for(pool.threads(), [&](std::int64_t task, int) {
-      const double own = has_wide_vectors()
-                             ? multiply_add_wide(kSteps)
-                             : multiply_add<cpu::DEMI_CPU_ISA::Vec<float>>(kSteps);
+      const double own = has_wide_vectors() ? multiply_add_wide(kSteps)
+                                            : multiply_add<cpu::DEMI_CPU_ISA::Vec<float>>(kSteps);
       if (task == 0) flops = own * pool.threads();
     });
     best = std::max(best, flops / (seconds_now() - begin) * 1e-9);

@@ -39,7 +39,7 @@ struct PanelJob {
   /// Rows come in runs of so many, beginning with the first, within which offsets grow by one: such
   /// rows need one address. 0: not known.
   std::int64_t row_run;
-  const E* b;                     ///< readable for the panel's whole width at every step
+  const E* b;  ///< readable for the panel's whole width at every step
   std::int64_t b_stride;
   /// What the sums start from, [rows] at this stride (0: a bias) and the panel's whole width; null:
   /// zero.

@@ -122,13 +122,13 @@ __attribute__((noinline)) void run_tiles(const PanelJob<E>& job, std::int64_t ro
 template <class E, int kVectors, bool kRowRun, int... kRows>
 DEMI_INLINE void run_tiles_of(const PanelJob<E>& job, std::int64_t tile_rows, std::int64_t row,
                               std::int64_t count, std::integer_sequence<int, kRows...>) {
-  constexpr void (*kRun[])(const PanelJob<E>&, std::int64_t, std::int64_t) = {
-      run_tiles<E, kVectors, kRowRun, kRows + 1>...};
+  constexpr void (*kRun[])(const PanelJob<E>&, std::int64_t,
+                           std::int64_t) = {run_tiles<E, kVectors, kRowRun, kRows + 1>...};
   kRun[tile_rows - 1](job, row, count);
 }
 
-/// Cuts rows into tiles that differ by at most one row: two tiles of four use the multipliers better
-/// than one of six and one of two.
+/// Cuts rows into tiles that differ by at most one row: two tiles of four use the multipliers
+/// better than one of six and one of two.
 template <class E, int kVectors, bool kRowRun>
 void run_rows(const PanelJob<E>& job, std::int64_t first, std::int64_t count) {
   constexpr int kMost = tile_rows(kVectors, kRowRun);
