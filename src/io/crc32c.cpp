@@ -1,6 +1,11 @@
 #include "src/io/crc32c.h"
 
 #include <array>
+#include <cstring>
+
+#if defined(__SSE4_2__)
+#include <nmmintrin.h>
+#endif
 
 namespace demi::io {
 namespace {
@@ -29,19 +34,28 @@ constexpr Tables make_tables() {
 
 constexpr Tables kTables = make_tables();
 
+/// `crc` after the kSlice bytes at `next`.
+std::uint32_t after_slice(std::uint32_t crc, const unsigned char* next) {
+#if defined(__SSE4_2__)
+  std::uint64_t slice;
+  std::memcpy(&slice, next, sizeof(slice));
+  return static_cast<std::uint32_t>(_mm_crc32_u64(crc, slice));
+#else
+  std::uint32_t sliced = 0;
+  for (std::size_t i = 0; i < kSlice; ++i) {
+    const std::uint32_t byte = next[i] ^ (i < 4 ? (crc >> (8 * i)) & 0xFF : 0);
+    sliced ^= kTables[kSlice - 1 - i][byte];
+  }
+  return sliced;
+#endif
+}
+
 }  // namespace
 
 std::uint32_t crc32c(const void* bytes, std::size_t count, std::uint32_t before) {
   const auto* next = static_cast<const unsigned char*>(bytes);
   std::uint32_t crc = ~before;
-  for (; count >= kSlice; count -= kSlice, next += kSlice) {
-    std::uint32_t sliced = 0;
-    for (std::size_t i = 0; i < kSlice; ++i) {
-      const std::uint32_t byte = next[i] ^ (i < 4 ? (crc >> (8 * i)) & 0xFF : 0);
-      sliced ^= kTables[kSlice - 1 - i][byte];
-    }
-    crc = sliced;
-  }
+  for (; count >= kSlice; count -= kSlice, next += kSlice) crc = after_slice(crc, next);
   for (; count > 0; --count, ++next) crc = (crc >> 8) ^ kTables[0][(crc ^ *next) & 0xFF];
   return ~crc;
 }

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <functional>
 
+#include <demi/error.h>
+
 #include "src/core/check.h"
 #include "src/ir/builtin_ops.h"
 #include "src/plan/memory_planner.h"
@@ -52,14 +54,23 @@ std::shared_ptr<DeviceMemory> Arena::allocate(std::size_t bytes, const std::stri
 }
 
 void Arena::reserve(std::size_t bytes, std::size_t workspace_bytes) {
-  if (!memory_ || memory_->bytes() < bytes) {
-    memory_.reset();
-    memory_ = allocate(bytes, "arena");
-  }
-  if (!workspace_ || workspace_->bytes() < workspace_bytes) {
-    workspace_.reset();
-    workspace_ = allocate(workspace_bytes, "workspace");
-  }
+  const auto ensure = [this](std::shared_ptr<DeviceMemory>& memory, std::size_t needed,
+                             const std::string& purpose) {
+    if (memory && memory->bytes() >= needed) return;
+    if (memory) backend_->synchronize();
+    const std::size_t before = memory ? memory->bytes() : 0;
+    memory.reset();
+    ++version_;
+    try {
+      memory = allocate(needed, purpose);
+    } catch (const OutOfMemory&) {
+      // Programs that had enough go on.
+      if (before > 0) memory = allocate(before, purpose);
+      throw;
+    }
+  };
+  ensure(memory_, bytes, "arena");
+  ensure(workspace_, workspace_bytes, "workspace");
   share_->share.arena_planned = memory_->bytes() + workspace_->bytes();
 }
 
@@ -132,9 +143,7 @@ Launch Executor::launch(const plan::Step& step, int set) const {
 }
 
 void Executor::bind() {
-  if (bound_memory_ == arena_->memory() && bound_workspace_ == arena_->workspace()) return;
-  bound_memory_ = arena_->memory();
-  bound_workspace_ = arena_->workspace();
+  if (bound_version_ == arena_->version()) return;
   sequences_.clear();
   used_ = workspace_used_ = 0;
   for (int set = 0; set < feed_sets(); ++set) {
@@ -146,6 +155,7 @@ void Executor::bind() {
     }
     sequences_.push_back(arena_->backend().sequence(std::move(launches)));
   }
+  bound_version_ = arena_->version();
 }
 
 /// From the addresses and types that the kernel is given, not from what was planned.

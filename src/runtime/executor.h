@@ -1,6 +1,7 @@
 // Executor: runs a plan on a backend.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -24,9 +25,12 @@ class Arena {
   /// Of the variables that a step counts and measures in; made at the first use.
   [[nodiscard]] StateBlock& state();
 
-  /// Makes sure of `bytes` of buffers and of a workspace. Memory handed out before is replaced if
-  /// it was too small.
+  /// Makes sure of `bytes` of buffers and of a workspace. Memory that was too small is given back,
+  /// after the work queued on it, before what replaces it is taken. Throws OutOfMemory, and then
+  /// has as much as before.
   void reserve(std::size_t bytes, std::size_t workspace_bytes);
+  /// Changes when memory was replaced: what was bound to its addresses must not run again.
+  [[nodiscard]] std::uint64_t version() const { return version_; }
   [[nodiscard]] const std::shared_ptr<DeviceMemory>& memory() const { return memory_; }
   [[nodiscard]] const std::shared_ptr<DeviceMemory>& workspace() const { return workspace_; }
   [[nodiscard]] Backend& backend() const { return *backend_; }
@@ -48,6 +52,7 @@ class Arena {
   std::shared_ptr<DeviceMemory> memory_;
   std::shared_ptr<DeviceMemory> workspace_;
   std::unique_ptr<StateBlock> state_;
+  std::uint64_t version_ = 0;
   std::size_t peak_ = 0;
   std::size_t workspace_peak_ = 0;
 };
@@ -114,8 +119,7 @@ class Executor {
 
   std::shared_ptr<const plan::Plan> plan_;
   std::shared_ptr<Arena> arena_;
-  std::shared_ptr<DeviceMemory> bound_memory_;
-  std::shared_ptr<DeviceMemory> bound_workspace_;
+  std::uint64_t bound_version_ = 0;  ///< of the arena; 0: not bound
   std::shared_ptr<DeviceMemory> constants_;
   std::size_t used_ = 0;  ///< end of what the bound launches are given of the arena
   std::size_t workspace_used_ = 0;

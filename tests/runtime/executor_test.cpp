@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <demi/error.h>
 #include <demi/ops/binary.h>
 #include <demi/ops/cast.h>
 #include <demi/ops/unary.h>
@@ -78,6 +79,47 @@ TEST(Executor, SurvivesAnArenaThatGrowsForAnotherPlan) {
   second.run();
   first->run();
   EXPECT_THAT(to_doubles(first->output(0)), ElementsAre(1, 4));
+}
+
+/// A plan that has run, and a larger one for the same arena.
+struct TwoPlans {
+  Net small;
+  std::unique_ptr<Executor> first;
+  std::shared_ptr<const plan::Plan> larger;
+
+  TwoPlans() {
+    small.graph->add_output("y", ops::square(small.input("x", {2})).value());
+    first = small.executor();
+    first->set_feed(0, vector({1, 2}));
+    first->run();
+    const auto graph = ir::Graph::create();
+    const SymbolicTensor x = graph->tensor(graph->add_input("x", {{5000}, float32}));
+    graph->add_output("y", ops::negative(ops::square(x)).value());
+    larger = plan::make_plan(graph, *small.backend);
+  }
+  [[nodiscard]] std::size_t in_use() const {
+    return MemoryPool::of(small.backend->name()).stats().in_use;
+  }
+};
+
+TEST(Executor, GivesBackTheArenaThatWasTooSmall) {
+  TwoPlans plans;
+  const std::size_t before = plans.in_use();
+  const std::size_t arena = plans.small.arena->memory()->bytes();
+  plans.small.arena->reserve(10 * arena, 0);
+  EXPECT_EQ(plans.in_use(), before + 9 * arena);
+  plans.first->run();
+  EXPECT_THAT(to_doubles(plans.first->output(0)), ElementsAre(1, 4));
+}
+
+TEST(Executor, RunsOnWhereAnotherPlanDoesNotFit) {
+  TwoPlans plans;
+  MemoryPool& pool = MemoryPool::of(plans.small.backend->name());
+  pool.configure({.limit_bytes = pool.stats().reserved + 1024});
+  EXPECT_THROW(Executor(plans.larger, plans.small.arena), OutOfMemory);
+  pool.configure({});
+  plans.first->run();
+  EXPECT_THAT(to_doubles(plans.first->output(0)), ElementsAre(1, 4));
 }
 
 TEST(Executor, FindsWhereTheFirstNonFiniteValueArises) {
