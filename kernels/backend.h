@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -83,6 +84,18 @@ struct DeviceMemoryInfo {
   std::string pci_bus_id;  ///< "0000:3b:00.0", by which NVML knows a GPU; empty for others
 };
 
+/// What a device could do at most, from its clocks and widths: estimates of time are made of it.
+struct DevicePeaks {
+  double bytes_per_second = 0;  ///< of its memory
+  double float32_flops = 0;     ///< operations per second, two of them a multiply-add
+  /// With tensor cores; 0: it has none for that dtype.
+  double tf32_flops = 0;
+  double float16_flops = 0;
+  double bfloat16_flops = 0;
+  bool allows_tf32 = false;    ///< demi::allow_tf32
+  int compute_capability = 0;  ///< 10 · major + minor
+};
+
 /// Allocates so many bytes, aligned to 256.
 using Allocator = std::function<std::shared_ptr<DeviceMemory>(std::size_t bytes)>;
 
@@ -99,6 +112,9 @@ class Backend {
   [[nodiscard]] virtual Capabilities capabilities() const = 0;
 
   [[nodiscard]] virtual DeviceMemoryInfo memory_info() const = 0;
+
+  /// None where they are not known, as of a CPU.
+  [[nodiscard]] virtual std::optional<DevicePeaks> peaks() const { return std::nullopt; }
 
   /// Zero-filled, aligned to at least 256 bytes. `purpose` names it in OutOfMemory messages.
   [[nodiscard]] virtual std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,

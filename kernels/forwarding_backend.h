@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -21,6 +22,7 @@ class ForwardingBackend : public Backend {
   [[nodiscard]] std::string name() const override { return device_->name(); }
   [[nodiscard]] Capabilities capabilities() const override { return device_->capabilities(); }
   [[nodiscard]] DeviceMemoryInfo memory_info() const override { return device_->memory_info(); }
+  [[nodiscard]] std::optional<DevicePeaks> peaks() const override { return device_->peaks(); }
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                        const std::string& purpose) override {
     return device_->allocate(bytes, purpose);

@@ -40,6 +40,13 @@ struct KernelArguments {
   }
 };
 
+/// Whether a kernel's products run on tensor cores.
+enum class TensorCores {
+  kNo,
+  kYes,
+  kUnknown,  ///< a library chooses on the device, which is not there
+};
+
 /// Immutable once made: shapes, dtypes and algorithm are fixed, run() only launches. run() must not
 /// allocate, and may be called with different addresses each time, from one thread at a time.
 class Kernel {
@@ -54,6 +61,7 @@ class Kernel {
   [[nodiscard]] const std::string& name() const { return name_; }
   /// The name and what else was chosen, where there was a choice: an engine, its settings.
   [[nodiscard]] virtual std::string description() const { return name_; }
+  [[nodiscard]] virtual TensorCores tensor_cores() const { return TensorCores::kNo; }
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// What one run gives the device to do: starts of kernels, calls of libraries, and fills.
   [[nodiscard]] int launches() const { return launches_; }
@@ -71,17 +79,24 @@ class Kernel {
 /// A kernel from a callable `body(const KernelArguments&)`, which makes `launches` launches.
 template <class Body>
 [[nodiscard]] std::unique_ptr<Kernel> make_kernel(std::string name, std::size_t workspace_bytes,
-                                                  Body body, int launches = 1) {
+                                                  Body body, int launches = 1,
+                                                  TensorCores tensor_cores = TensorCores::kNo) {
   class BodyKernel final : public Kernel {
    public:
-    BodyKernel(std::string name, std::size_t workspace_bytes, Body body, int launches)
-        : Kernel(std::move(name), workspace_bytes, launches), body_(std::move(body)) {}
+    BodyKernel(std::string name, std::size_t workspace_bytes, Body body, int launches,
+               TensorCores tensor_cores)
+        : Kernel(std::move(name), workspace_bytes, launches),
+          body_(std::move(body)),
+          tensor_cores_(tensor_cores) {}
     void run(const KernelArguments& arguments) override { body_(arguments); }
+    [[nodiscard]] TensorCores tensor_cores() const override { return tensor_cores_; }
 
    private:
     Body body_;
+    TensorCores tensor_cores_;
   };
-  return std::make_unique<BodyKernel>(std::move(name), workspace_bytes, std::move(body), launches);
+  return std::make_unique<BodyKernel>(std::move(name), workspace_bytes, std::move(body), launches,
+                                      tensor_cores);
 }
 
 /// What became of a request: the kernel of the first candidate that accepted, and why those before

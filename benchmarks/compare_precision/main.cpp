@@ -107,6 +107,12 @@ void compare(Options& options) {
                             : fmt::format("{} epochs", options.run.epochs),
       runs[0]["device"].get<std::string>(), options.seeds, options.seeds == 1 ? "" : "s");
   fmt::print("{}\n\n{}", title, demi::benchmarks::format_table(summary, policies));
+  if (runs[0]["device"] != "cpu") {
+    for (const std::string& policy : policies) {
+      options.run.policy = policy;
+      fmt::print("\n{}", demi::benchmarks::precision_table(options.run, train));
+    }
+  }
   if (!options.json.empty()) write_json(options.json, {{"runs", runs}, {"summary", summary}});
   if (!options.html.empty()) {
     write_text(options.html, make_report(options, runs, summary, title, train));

@@ -53,6 +53,7 @@
 #include <demi/optimizers/optimizer.h>
 #include <demi/optimizers/sgd.h>
 #include <demi/plan.h>
+#include <demi/precision.h>
 #include <demi/regularizers.h>
 #include <demi/schedules.h>
 #include <demi/shape.h>

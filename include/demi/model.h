@@ -13,6 +13,7 @@
 
 #include <demi/layer.h>
 #include <demi/memory.h>
+#include <demi/precision.h>
 #include <demi/symbolic_tensor.h>
 #include <demi/tensor.h>
 #include <demi/training.h>
@@ -152,6 +153,11 @@ class Model {
   /// model's, or data that do not fit; StepMode::kPredict needs no loss.
   [[nodiscard]] MemoryPlan memory_plan(std::int64_t batch_size,
                                        const MemoryPlanOptions& options = {}) const;
+  /// In which precision each operation of such a step computes, on what, why some stay in float32,
+  /// and what that costs; with hints. Options, errors "[precision_report] …" and all else as of
+  /// memory_plan.
+  [[nodiscard]] PrecisionPlan precision_report(std::int64_t batch_size,
+                                               const MemoryPlanOptions& options = {}) const;
   /// "cpu".
   [[nodiscard]] std::string device() const;
 

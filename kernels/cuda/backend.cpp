@@ -62,6 +62,10 @@ class CudaBackend final : public Backend {
     return info;
   }
 
+  [[nodiscard]] std::optional<DevicePeaks> peaks() const override {
+    return peaks_of(context_->properties(), context_->options().allow_tf32);
+  }
+
   [[nodiscard]] std::shared_ptr<DeviceMemory> allocate(std::size_t bytes,
                                                        const std::string& purpose) override {
     require_device();

@@ -23,12 +23,14 @@ struct Context::CounterPool {
   CounterPool(const CounterPool&) = delete;
   CounterPool& operator=(const CounterPool&) = delete;
 
-  unsigned* take() {
+  /// Zero for all that is queued on `stream` from now on. cudaMemset would fill on a stream that
+  /// ours does not wait for.
+  unsigned* take(cudaStream_t stream) {
     if (pages.empty() || used == kWordsPerPage) {
       void* page = nullptr;
       DEMI_CUDA_CHECK(cudaMalloc(&page, kWordsPerPage * sizeof(unsigned)));
       pages.push_back(static_cast<unsigned*>(page));
-      DEMI_CUDA_CHECK(cudaMemset(page, 0, kWordsPerPage * sizeof(unsigned)));
+      DEMI_CUDA_CHECK(cudaMemsetAsync(page, 0, kWordsPerPage * sizeof(unsigned), stream));
       used = 0;
     }
     return pages.back() + used++;
@@ -55,7 +57,12 @@ Context::Context(DeviceProperties properties, Options options)
 
 Context::~Context() {
   if (!has_device()) return;
-  (void)cudaStreamSynchronize(stream_);
+  // At the end of the process CUDA may already be gone, and cuDNN's handle with it: destroying it
+  // then would crash. After an error that no call recovers from there is nothing to give back.
+  if (cudaStreamSynchronize(stream_) != cudaSuccess) {
+    (void)counters_.release();
+    return;
+  }
   if (cudnn_ != nullptr) (void)cudnnDestroy(cudnn_);
   if (cublas_lt_ != nullptr) (void)cublasLtDestroy(cublas_lt_);
   counters_.reset();
@@ -78,7 +85,7 @@ cublasLtHandle_t Context::cublas_lt() {
 }
 
 unsigned* Context::block_counter() {
-  return has_device() ? counters_->take() : nullptr;
+  return has_device() ? counters_->take(stream_) : nullptr;
 }
 
 }  // namespace demi::cuda

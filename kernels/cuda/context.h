@@ -24,6 +24,8 @@ struct DeviceProperties {
   int compute_capability = 0;  ///< 10 · major + minor: 75, 90
   int multiprocessors = 0;
   std::size_t memory_bytes = 0;
+  double clock_hz = 0;                     ///< of the multiprocessors, at most
+  double memory_bytes_per_second = 0;      ///< at most; 0: not known
   std::string pci_bus_id;                  ///< "0000:3b:00.0"; empty of a profile
   std::size_t shared_bytes_per_block = 0;  ///< without opting in to more
   /// The same as cuDNN's deviceless planning takes it (CUDNN_ATTR_DEVICEPROP_JSON_REPRESENTATION).

@@ -127,6 +127,17 @@ LtProduct::~LtProduct() {
   if (operation_ != nullptr) (void)cublasLtMatmulDescDestroy(operation_);
 }
 
+TensorCores LtProduct::tensor_cores() const {
+  const bool may = is_half(problem_.inputs) ||
+                   (problem_.inputs == DType::kFloat32 && context_.options().allow_tf32);
+  if (!context_.has_device()) return may ? TensorCores::kUnknown : TensorCores::kNo;
+  std::uint64_t flags = 0;
+  DEMI_CUDA_CHECK(cublasLtMatmulAlgoCapGetAttribute(
+      &algorithm_, CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS, &flags, sizeof(flags), nullptr));
+  return (flags & CUBLASLT_NUMERICAL_IMPL_FLAGS_TENSOR_OP_MASK) != 0 ? TensorCores::kYes
+                                                                     : TensorCores::kNo;
+}
+
 std::size_t LtProduct::workspace_bytes() const {
   // NVIDIA's recommendation by generation; a small result cannot use that much, as it is for the
   // partial results of split sums.

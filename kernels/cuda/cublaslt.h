@@ -25,6 +25,7 @@
 #include <demi/dtype.h>
 
 #include "kernels/cuda/context.h"
+#include "kernels/kernel.h"
 
 namespace demi::cuda {
 
@@ -51,6 +52,9 @@ class LtProduct {
   ~LtProduct();
   LtProduct(const LtProduct&) = delete;
   LtProduct& operator=(const LtProduct&) = delete;
+
+  /// What the algorithm says of itself; without a device there is none yet.
+  [[nodiscard]] TensorCores tensor_cores() const;
 
   /// What run() needs; the same with and without a device.
   [[nodiscard]] std::size_t workspace_bytes() const;

@@ -3,6 +3,7 @@
 
 #include <string_view>
 
+#include "kernels/backend.h"
 #include "kernels/cuda/context.h"
 
 namespace demi::cuda {
@@ -13,5 +14,8 @@ namespace demi::cuda {
 /// The properties in a profile, kernels/cuda/profiles/<name>.json. Throws std::invalid_argument
 /// naming the profiles there are.
 [[nodiscard]] DeviceProperties profile_properties(std::string_view name);
+
+/// What such a GPU could do at most.
+[[nodiscard]] DevicePeaks peaks_of(const DeviceProperties& properties, bool allows_tf32);
 
 }  // namespace demi::cuda

@@ -127,13 +127,36 @@ Extents pooled(const Conv2DAttributes& attributes, Extents image) {
           ops::window_positions(image[1], padding.left, padding.right, size[1], strides[1])};
 }
 
+/// Of a convolution of `n` images before a pooling.
+double multiply_adds_of(const Conv2DAttributes& attributes, std::int64_t n, Extents image,
+                        const FilterShape& filter) {
+  const Extents positions = convolved(attributes, image, filter.size);
+  return static_cast<double>(n * positions[0] * positions[1]) *
+         static_cast<double>(filter.size[0] * filter.size[1] * filter.channels * filter.filters);
+}
+
 double conv2d_multiply_adds(const InferContext& context) {
   const auto& attributes = context.attributes.as<Conv2DAttributes>();
   const Shape& x = context.inputs[0].shape;
   const Shape& filter = context.inputs[1].shape;
-  const Extents positions = convolved(attributes, {x[1], x[2]}, {filter[0], filter[1]});
-  return static_cast<double>(x[0] * positions[0] * positions[1]) *
-         static_cast<double>(filter.elements());
+  return multiply_adds_of(attributes, x[0], {x[1], x[2]}, filter_shape(attributes, filter));
+}
+
+/// Those of the dense gradient, also where kernels skip zeros.
+double backward_input_multiply_adds(const InferContext& context) {
+  const auto& attributes = context.attributes.as<Conv2DAttributes>();
+  const Shape& dy = context.inputs[attributes.has_pool ? 1 : 0].shape;
+  const Shape& filter = context.inputs[attributes.has_pool ? 0 : 1].shape;
+  return multiply_adds_of(attributes, dy[0], attributes.result_size,
+                          filter_shape(attributes, filter));
+}
+
+double backward_filter_multiply_adds(const InferContext& context) {
+  const auto& attributes = context.attributes.as<Conv2DAttributes>();
+  const Shape& x = context.inputs[0].shape;
+  const std::int64_t filters = context.inputs[1].shape[3];
+  return multiply_adds_of(attributes, x[0], {x[1], x[2]},
+                          {attributes.result_size, x[3] / attributes.groups, filters});
 }
 
 std::vector<TensorType> infer_conv2d(const InferContext& context) {
@@ -258,16 +281,19 @@ void register_conv2d_ops(OpRegistry& registry) {
                 .gradient = conv2d_gradient,
                 .multiply_adds = conv2d_multiply_adds,
                 .store = StoreRule::kAccumulation});
-  const auto add_backward = [&registry](const char* name, auto infer) {
+  const auto add_backward = [&registry](const char* name, auto infer, auto multiply_adds) {
     registry.add({.name = name,
                   .infer = infer,
                   .autocast = AutocastRule::kKeep,
+                  .multiply_adds = multiply_adds,
                   .store = StoreRule::kAccumulation});
   };
-  add_backward("conv2d_backward_input", infer_backward_input);
-  add_backward("conv2d_backward_filter", infer_backward_filter);
-  add_backward("conv2d_backward_input_pooled", infer_backward_input_pooled);
-  add_backward("conv2d_backward_filter_pooled", infer_backward_filter);
+  add_backward("conv2d_backward_input", infer_backward_input, backward_input_multiply_adds);
+  add_backward("conv2d_backward_filter", infer_backward_filter, backward_filter_multiply_adds);
+  add_backward("conv2d_backward_input_pooled", infer_backward_input_pooled,
+               backward_input_multiply_adds);
+  add_backward("conv2d_backward_filter_pooled", infer_backward_filter,
+               backward_filter_multiply_adds);
 }
 
 }  // namespace demi::ir

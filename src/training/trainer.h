@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <demi/memory.h>
+#include <demi/precision.h>
 #include <demi/training.h>
 
 #include "src/layers/layer_graph.h"
@@ -113,6 +114,11 @@ class Trainer {
   [[nodiscard]] MemoryPlan memory_plan(std::int64_t batch_size, const MemoryPlanOptions& options,
                                        const std::string& where) const;
 
+  /// As Model::precision_report.
+  [[nodiscard]] PrecisionPlan precision_report(std::int64_t batch_size,
+                                               const MemoryPlanOptions& options,
+                                               const std::string& where) const;
+
   /// The memory that all programs share.
   [[nodiscard]] const std::shared_ptr<runtime::Arena>& arena() const { return arena_; }
 
@@ -139,9 +145,20 @@ class Trainer {
   void set_seed(std::uint64_t seed);
 
  private:
-  [[nodiscard]] MemoryPlan plan_memory(const LayerGraph& model, std::int64_t batch_size,
-                                       const MemoryPlanOptions& options,
-                                       const std::string& where) const;
+  /// A step that is planned and not to be run.
+  struct Trial {
+    const LayerGraph& model;
+    const StepSpec& spec;
+    const plan::Plan& plan;
+    const Optimizer* optimizer;  ///< null unless it trains
+    const Backend& backend;
+  };
+  /// Plans the step that the options of memory_plan ask for, and shows it to `look`.
+  void plan_trial(std::int64_t batch_size, const MemoryPlanOptions& options,
+                  const std::string& where, const std::function<void(const Trial&)>& look) const;
+  void plan_trial_of(const LayerGraph& model, std::int64_t batch_size,
+                     const MemoryPlanOptions& options, const std::string& where,
+                     const std::function<void(const Trial&)>& look) const;
   /// Notes the arrays of the feeds of `spec` in it, if they lie on the device.
   void take_from_device(StepSpec& spec) const;
   std::vector<std::shared_ptr<VariableState>> drop_device_data();

@@ -202,6 +202,16 @@ TEST_F(Programs, ComparePrecisionWritesRunsAndSummary) {
   EXPECT_EQ(first.at("curve")[2].at("step"), 3);
 }
 
+TEST_F(Programs, PlanPrintsThePrecisionOfEveryOperation) {
+  const Outcome outcome =
+      run("demi plan --model mlp --policy mixed_float16 --device cpu --precision");
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  for (const char* part : {"Precision of one step under mixed_float16, batch 128, on cpu",
+                           "dense: matmul", "In float32 although", "Hints:"}) {
+    EXPECT_NE(outcome.out.find(part), std::string::npos) << part << "\n" << outcome.out;
+  }
+}
+
 TEST_F(Programs, SuggestOptionsAndValues) {
   expect_error(run("mnist_cnn --polcy float32"), 2,
                "mnist_cnn: unknown argument '--polcy'. Did you mean '--policy'?");

@@ -100,8 +100,9 @@ std::string test_device() {
 
 std::shared_ptr<Backend> test_backend(const std::string& device, int threads) {
   if (device == "cpu") return make_cpu_backend(threads);
-  // Contexts are costly, and tests are many.
-  static std::map<std::string, std::shared_ptr<Backend>> backends;
+  // Contexts are costly, and tests are many. Never destroyed: the plugin's libraries, opened later,
+  // are closed before objects made earlier.
+  static auto& backends = *new std::map<std::string, std::shared_ptr<Backend>>;
   std::shared_ptr<Backend>& backend = backends[device];
   if (!backend) backend = make_backend(device, threads);
   return backend;

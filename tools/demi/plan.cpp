@@ -23,6 +23,7 @@ struct Request {
   std::int64_t batch_size = 128;
   bool refusals = false;
   bool timeline = false;
+  bool precision = false;
   std::string compare;
   std::vector<std::string> recompute;
   std::size_t memory_limit = 0;
@@ -59,6 +60,11 @@ void print_plan(const Request& request) {
     model.compile(options);
     fmt::print("{}", to_string(compare_memory(model, request.batch_size, request.compare,
                                               request.policy, plan)));
+    return;
+  }
+  if (request.precision) {
+    model.compile(options);
+    fmt::print("{}", to_string(model.precision_report(request.batch_size, plan)));
     return;
   }
   const PlannedStep step =
@@ -98,6 +104,9 @@ Command add_plan_command(CLI::App& app) {
       ->excludes(device);
   command->add_flag("--refusals", request->refusals,
                     "print the kernels that were passed over, and why");
+  command->add_flag("--precision", request->precision,
+                    "print in which precision every operation computes, on what, what stays in "
+                    "float32 and why, and hints");
   command->add_flag("--timeline", request->timeline, "print the live bytes at every call");
   command
       ->add_option("--compare", request->compare,

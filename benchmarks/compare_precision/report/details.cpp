@@ -46,6 +46,12 @@ Json plan_to_json(const models::RunOptions& options, const Dataset& train) {
   return {{"calls", calls}, {"timeline", timeline}};
 }
 
+std::string precision_table(const models::RunOptions& options, const Dataset& train) {
+  Model model = models::build_model(options, train);
+  model.compile(models::compile_options(options));
+  return to_string(model.precision_report(options.batch_size, {.data = train}));
+}
+
 Json precision_to_json(const models::RunOptions& options, const Dataset& train) {
   Model model = models::build_model(options, train);
   model.compile(models::compile_options(options));

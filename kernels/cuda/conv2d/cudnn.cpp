@@ -57,6 +57,10 @@ class CudnnKernel final : public Kernel {
     body_(arguments, plan_, Pieces::base(arguments.workspace));
   }
 
+  [[nodiscard]] TensorCores tensor_cores() const override {
+    return plan_.uses_tensor_cores() ? TensorCores::kYes : TensorCores::kNo;
+  }
+
   [[nodiscard]] std::string description() const override {
     return fmt::format("{}: {}; 1 call of cuDNN, {} own launches", name(), plan_.description(),
                        launches() - 1);

@@ -42,6 +42,10 @@ class TwoSteps final : public Kernel {
     second_->run({pick(arguments, second_inputs_), arguments.outputs, rest});
   }
 
+  [[nodiscard]] TensorCores tensor_cores() const override {
+    return std::max(first_->tensor_cores(), second_->tensor_cores());
+  }
+
   [[nodiscard]] std::string description() const override {
     return name() + ": " + first_->description() + "; " + second_->description();
   }

@@ -91,7 +91,8 @@ std::unique_ptr<Kernel> make_epilogue(const KernelRequest& request, Context& con
                  now.y, arguments.workspace);
     if (now.relu) finish(now, context.stream());
   };
-  return make_kernel("cublaslt", product->workspace_bytes(), body, job.relu ? 2 : 1);
+  return make_kernel("cublaslt", product->workspace_bytes(), body, job.relu ? 2 : 1,
+                     product->tensor_cores());
 }
 
 /// The product alone by cuBLASLt, in float32 where y is of 16 bits, so that the bias is added
@@ -125,7 +126,8 @@ std::unique_ptr<Kernel> make_separate(const KernelRequest& request, Context& con
     product->run(arguments.inputs[1], arguments.inputs[0], nullptr, sums, workspace);
     finish(now, context.stream());
   };
-  return make_kernel("cublaslt_then_bias", product_bytes + sums_bytes, body, 2);
+  return make_kernel("cublaslt_then_bias", product_bytes + sums_bytes, body, 2,
+                     product->tensor_cores());
 }
 
 /// A product with the gradient of a bias: both by cuBLASLt.
@@ -146,7 +148,7 @@ std::unique_ptr<Kernel> make_bias_gradient(const KernelRequest& request, Context
     product->run(arguments.inputs[1], arguments.inputs[0], arguments.outputs[1],
                  arguments.outputs[0], arguments.workspace);
   };
-  return make_kernel("cublaslt", product->workspace_bytes(), body);
+  return make_kernel("cublaslt", product->workspace_bytes(), body, 1, product->tensor_cores());
 }
 
 /// A product by any candidate, then the gradient of a bias by a reduction.
@@ -171,7 +173,7 @@ std::unique_ptr<Kernel> make_then_sum(const KernelRequest& request, Context& con
   };
   return make_kernel(product->name() + "_then_sum",
                      std::max(product->workspace_bytes(), sum->workspace_bytes()), body,
-                     product->launches() + sum->launches());
+                     product->launches() + sum->launches(), product->tensor_cores());
 }
 
 /// A product by any candidate, then relu_backward in place.
@@ -197,7 +199,7 @@ std::unique_ptr<Kernel> make_then_mask(const KernelRequest& request, Context& co
     finish(now, context.stream());
   };
   return make_kernel(product->name() + "_then_mask", product->workspace_bytes(), body,
-                     product->launches() + 1);
+                     product->launches() + 1, product->tensor_cores());
 }
 
 /// Whether one of the forms below has to make what a product brings with it.

@@ -5,6 +5,7 @@
 #include "src/core/check.h"
 #include "src/training/memory/describe_memory.h"
 #include "src/training/memory/policy_trial.h"
+#include "src/training/precision/describe_precision.h"
 #include "src/training/step_specs.h"
 #include "src/training/trainer.h"
 
@@ -37,18 +38,41 @@ std::size_t MemoryPlan::aliased_bytes() const {
 
 MemoryPlan Trainer::memory_plan(std::int64_t batch_size, const MemoryPlanOptions& options,
                                 const std::string& where) const {
+  MemoryPlan described;
+  plan_trial(batch_size, options, where, [&](const Trial& trial) {
+    described = internal::describe_memory(trial.model, trial.spec, trial.plan, trial.optimizer,
+                                          trial.backend.name());
+  });
+  return described;
+}
+
+PrecisionPlan Trainer::precision_report(std::int64_t batch_size, const MemoryPlanOptions& options,
+                                        const std::string& where) const {
+  PrecisionPlan described;
+  plan_trial(batch_size, options, where, [&](const Trial& trial) {
+    described = internal::describe_precision(trial.plan, trial.backend);
+    described.policy = internal::prevailing_policy(trial.model).name();
+    described.batch_size = batch_size;
+  });
+  return described;
+}
+
+void Trainer::plan_trial(std::int64_t batch_size, const MemoryPlanOptions& options,
+                         const std::string& where,
+                         const std::function<void(const Trial&)>& look) const {
   if (batch_size < 1) {
     internal::fail_argument(
         where, "expected a batch size >= 1. Received: " + std::to_string(batch_size) + ".");
   }
   if (options.mode != StepMode::kPredict) (void)require_training(where);
-  if (options.policy.empty()) return plan_memory(model_, batch_size, options, where);
+  if (options.policy.empty()) return plan_trial_of(model_, batch_size, options, where, look);
   const internal::PolicyTrial trial(model_, options.policy, where);
-  return plan_memory(trial.model(), batch_size, options, where);
+  plan_trial_of(trial.model(), batch_size, options, where, look);
 }
 
-MemoryPlan Trainer::plan_memory(const LayerGraph& model, std::int64_t batch_size,
-                                const MemoryPlanOptions& options, const std::string& where) const {
+void Trainer::plan_trial_of(const LayerGraph& model, std::int64_t batch_size,
+                            const MemoryPlanOptions& options, const std::string& where,
+                            const std::function<void(const Trial&)>& look) const {
   const std::shared_ptr<Backend> profile =
       options.device_profile.empty() ? nullptr : make_planning_backend(options.device_profile);
   Backend& backend = profile ? *profile : arena_->backend();
@@ -67,8 +91,7 @@ MemoryPlan Trainer::plan_memory(const LayerGraph& model, std::int64_t batch_size
                                      batch_size, seed_, where);
   const auto plan = plan_step(model, spec, spec_of_training, training ? &state : nullptr, backend);
   const bool trains = options.mode == StepMode::kTrain;
-  return internal::describe_memory(model, spec, *plan, trains ? training->optimizer.get() : nullptr,
-                                   backend.name());
+  look({model, spec, *plan, trains ? training->optimizer.get() : nullptr, backend});
 }
 
 }  // namespace demi

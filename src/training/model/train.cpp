@@ -126,6 +126,13 @@ MemoryPlan Model::memory_plan(std::int64_t batch_size, const MemoryPlanOptions& 
   return trainer.memory_plan(batch_size, options, "memory_plan");
 }
 
+PrecisionPlan Model::precision_report(std::int64_t batch_size,
+                                      const MemoryPlanOptions& options) const {
+  const bool has_data = options.data.input_count() > 0;
+  const Trainer& trainer = has_data ? ready_trainer(*impl_, options.data) : ready_trainer(*impl_);
+  return trainer.precision_report(batch_size, options, "precision_report");
+}
+
 std::string Model::device() const {
   return ready_trainer(*impl_).device();
 }

@@ -136,6 +136,8 @@ LtAlgorithm make_algorithm(const LtProblem& problem, const LtPreference& prefere
   // Of a bias that is not set cuBLAS expects the best.
   const auto bias = reinterpret_cast<std::uintptr_t>(problem.matmul.bias);
   const bool uses_bias = problem.adds_bias() || problem.writes_bias_gradient();
+  const bool uses_tensor_cores = problem.rounds_to_tf32 || problem.a.format == Format::kHalf ||
+                                 problem.a.format == Format::kBFloat16;
   return {LtAlgorithm::kMark,
           fingerprint(problem),
           workspace_bytes,
@@ -146,6 +148,7 @@ LtAlgorithm make_algorithm(const LtProblem& problem, const LtPreference& prefere
           !uses_bias  ? 1
           : bias == 0 ? 16
                       : alignment_of(bias),
+          uses_tensor_cores ? 1u : 0u,
           {}};
 }
 
@@ -194,6 +197,24 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtM
     result.state = CUBLAS_STATUS_SUCCESS;
     result.wavesCount = 1;
   }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCapGetAttribute(const cublasLtMatmulAlgo_t* algo,
+                                                 cublasLtMatmulAlgoCapAttributes_t attribute,
+                                                 void* value, size_t bytes, size_t* written) {
+  const Call call("cublasLtMatmulAlgoCapGetAttribute");
+  if (call.error() != cudaSuccess) return CUBLAS_STATUS_EXECUTION_FAILED;
+  LtAlgorithm algorithm;
+  std::memcpy(&algorithm, algo, sizeof(algorithm));
+  if (algorithm.mark != LtAlgorithm::kMark) return CUBLAS_STATUS_INVALID_VALUE;
+  const std::uint64_t flags = algorithm.tensor_cores != 0 ? CUBLASLT_NUMERICAL_IMPL_FLAGS_HMMA
+                                                          : CUBLASLT_NUMERICAL_IMPL_FLAGS_FMA;
+  if (attribute != CUBLASLT_ALGO_CAP_NUMERICAL_IMPL_FLAGS || bytes != sizeof(flags)) {
+    return CUBLAS_STATUS_INVALID_VALUE;
+  }
+  std::memcpy(value, &flags, sizeof(flags));
+  if (written != nullptr) *written = sizeof(flags);
   return CUBLAS_STATUS_SUCCESS;
 }
 

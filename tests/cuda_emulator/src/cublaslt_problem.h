@@ -52,7 +52,8 @@ struct LtAlgorithm {
   std::uint64_t problem;  ///< fingerprint() of what it was found for
   std::uint64_t workspace_bytes;
   std::uint32_t alignment_a, alignment_b, alignment_c, alignment_d, alignment_bias;
-  std::uint32_t unused[3];
+  std::uint32_t tensor_cores;  ///< 0 or 1
+  std::uint32_t unused[2];
 };
 static_assert(sizeof(LtAlgorithm) <= sizeof(cublasLtMatmulAlgo_t));
 

@@ -89,6 +89,8 @@ int attribute(const DeviceProfile& device, cudaDeviceAttr which) {
       return device.clock_khz;
     case cudaDevAttrMemoryClockRate:
       return device.memory_clock_khz;
+    case cudaDevAttrGlobalMemoryBusWidth:
+      return 5120;  // profiles leave it out
     case cudaDevAttrAsyncEngineCount:
       return 2;
     case cudaDevAttrConcurrentKernels:
