@@ -37,6 +37,7 @@ FIRST = [
     ("loss_scale", "test_ops", "*LossScale*:*Finite*"),
     ("movement", "test_ops", "*Movement*:*Transpose*:*Concat*:*Slice*"),
     ("optimizer_update", "test_ops", "*Update*:*Clip*:*Adam*:*Norm*"),
+    ("optimizer_update", "test_kernels", "CudaTrainingState*"),
     ("batch_norm", "test_ops", "*BatchNorm*"),
     ("matmul", "test_ops", "*MatMul*:*Matmul*"),
     ("matmul", "test_kernels", "CudaMatmul*:CudaFusedGradients*"),
