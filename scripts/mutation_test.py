@@ -39,6 +39,7 @@ FIRST = [
     ("optimizer_update", "test_ops", "*Update*:*Clip*:*Adam*:*Norm*"),
     ("optimizer_update", "test_kernels", "CudaTrainingState*"),
     ("batch_norm", "test_ops", "*BatchNorm*"),
+    ("batch_norm", "test_kernels", "CudnnCalls*"),
     ("matmul", "test_ops", "*MatMul*:*Matmul*"),
     ("matmul", "test_kernels", "CudaMatmul*:CudaFusedGradients*"),
     ("cublaslt", "test_ops", "*MatMul*:*Matmul*"),
