@@ -109,7 +109,8 @@ __device__ void sum_channels(const Windows& p, const ChannelSums& to, const C (&
          block += static_cast<unsigned>(shares)) {
       sum += to.partials[static_cast<std::int64_t>(block) * p.channels + channel];
     }
-    __syncthreads();
+    // is_last_block() has waited for the readers above; those of a pass before this one read only
+    // what they wrote themselves, as there are as many channels as threads.
     of_thread[thread] = sum;
     __syncthreads();
     if (thread >= width || channel >= p.channels) continue;
