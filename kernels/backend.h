@@ -21,12 +21,14 @@ struct Capabilities {
   bool conv2d_max_pool = false;         ///< max_pool2d in conv2d's epilogue, forward
   bool conv2d_backward_pooled = false;  ///< gradients straight from those of a max-pooling behind
   bool matmul_bias_activation = false;
-  bool batch_norm_relu = false;            ///< relu inside batch_norm, forward and backward
-  bool max_pool_relu = false;              ///< relu inside max_pool2d, forward and backward
-  bool max_pool_bias_gradient = false;     ///< the sum over positions in max_pool2d_backward
-  bool matmul_bias_gradient = false;       ///< the sum over rows in the product with a gradient
-  bool matmul_relu_backward = false;       ///< relu_backward in matmul's epilogue
-  bool mean_sparse_cross_entropy = false;  ///< mean loss, accuracy and gradient in one
+  bool batch_norm_relu = false;               ///< relu inside batch_norm, forward and backward
+  bool max_pool_relu = false;                 ///< relu inside max_pool2d, forward and backward
+  bool max_pool_bias_gradient = false;        ///< the sum over positions in max_pool2d_backward
+  bool max_pool_without_index = false;        ///< Pool2DAttributes::from_image
+  bool max_pool_gradient_from_image = false;  ///< prefers that form where a gradient is taken too
+  bool matmul_bias_gradient = false;          ///< the sum over rows in the product with a gradient
+  bool matmul_relu_backward = false;          ///< relu_backward in matmul's epilogue
+  bool mean_sparse_cross_entropy = false;     ///< mean loss, accuracy and gradient in one
   bool weight_copies = false;  ///< updates of weights write copies of them in other dtypes
   bool ohwi_filters = false;   ///< convolutions want filters [co, kh, kw, ci / groups]
 };

@@ -60,12 +60,26 @@ std::vector<DeviceInfo> find_gpus(std::string& reason) {
   return plugin == nullptr ? std::vector<DeviceInfo>() : plugin->devices(reason);
 }
 
+/// DEMI_PREFER=cudnn or own; unset or empty: what is faster.
+Preference preference() {
+  const char* setting = std::getenv("DEMI_PREFER");
+  const std::string_view wanted = setting == nullptr ? "" : setting;
+  if (wanted == "cudnn") return Preference::kCudnn;
+  if (wanted == "own") return Preference::kOwn;
+  if (!wanted.empty()) {
+    internal::fail_argument("device", "expected DEMI_PREFER to be 'cudnn' or 'own'. Received: '" +
+                                          std::string(wanted) + "'.");
+  }
+  return Preference::kFastest;
+}
+
 /// DEMI_AUTOTUNE=0 or 1 overrides `autotune`.
 GpuOptions gpu_options(bool autotune = true) {
   GpuOptions options;
   const char* tune = std::getenv("DEMI_AUTOTUNE");
   options.autotune = tune == nullptr ? autotune : std::string_view(tune) != "0";
   options.allow_tf32 = tf32_allowed;
+  options.preference = preference();
   return options;
 }
 

@@ -15,11 +15,16 @@
 namespace demi {
 
 /// Grows with every change of this header or of kernel.h and backend.h.
-inline constexpr int kGpuPluginVersion = 4;
+inline constexpr int kGpuPluginVersion = 5;
+
+/// Which kernels to use where the plugin's own and calls of cuDNN do the same (max-pooling, batch
+/// normalization). kFastest: the own ones, or what is measured to be faster on the device.
+enum class Preference { kFastest, kOwn, kCudnn };
 
 struct GpuOptions {
   bool allow_tf32 = false;
-  bool autotune = true;  ///< measure cuDNN's engines
+  bool autotune = true;  ///< measure cuDNN's engines, and its calls beside own kernels
+  Preference preference = Preference::kFastest;
 };
 
 /// Filled by the plugin. All functions throw DeviceError saying what is missing.

@@ -23,8 +23,8 @@ struct KernelRequest {
 
 /// Addresses on the kernel's device, in the order of the request. Buffers are aligned to 64 bytes
 /// and do not overlap, except that an output may be the buffer of an input where the op says so
-/// (OpDef::reusable_inputs, OpDef::overwrites). `workspace` has workspace_bytes() bytes, aligned to
-/// 64, with unspecified contents.
+/// (OpDef::reusable_inputs, unless the kernel refuses; OpDef::overwrites). `workspace` has
+/// workspace_bytes() bytes, aligned to 64, with unspecified contents.
 struct KernelArguments {
   std::span<const void* const> inputs;
   std::span<void* const> outputs;
@@ -65,6 +65,8 @@ class Kernel {
   [[nodiscard]] std::size_t workspace_bytes() const { return workspace_bytes_; }
   /// What one run gives the device to do: starts of kernels, calls of libraries, and fills.
   [[nodiscard]] int launches() const { return launches_; }
+  /// Whether an output may be the buffer of an input where the op says that it may.
+  [[nodiscard]] virtual bool may_overwrite_inputs() const { return true; }
 
  protected:
   explicit Kernel(std::string name, std::size_t workspace_bytes = 0, int launches = 1)

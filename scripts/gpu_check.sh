@@ -55,6 +55,9 @@ for suite in ops layers optimizers runtime agreement kernels; do
       "--gtest_output=json:$results/test_$suite.json"
   fi
 done
+# cuDNN's calls, as the cross-check of our kernels for the same.
+run test_ops_by_calls_of_cudnn env DEMI_PREFER=cudnn build/gpu/bin/test_ops --gtest_brief=1 \
+  '--gtest_filter=BatchNorm.*:MaxPool2D.*-MaxPool2D.FusingAReluChangesNoBit'
 if command -v compute-sanitizer > /dev/null; then
   run sanitizer_memcheck compute-sanitizer --error-exitcode 1 build/gpu/bin/test_ops --gtest_brief=1
   run sanitizer_racecheck compute-sanitizer --tool racecheck --error-exitcode 1 build/gpu/bin/test_ops \

@@ -42,11 +42,15 @@ class CudaBackend final : public Backend {
   [[nodiscard]] std::string name() const override { return name_; }
 
   [[nodiscard]] Capabilities capabilities() const override {
+    // cuDNN's pooling takes its gradient from the image, with nothing fused.
+    const bool pools_with_cudnn = context_->options().preference == Preference::kCudnn;
     return {.conv2d_bias_activation = true,
             .matmul_bias_activation = true,
             .batch_norm_relu = true,
-            .max_pool_relu = true,
-            .max_pool_bias_gradient = true,
+            .max_pool_relu = !pools_with_cudnn,
+            .max_pool_bias_gradient = !pools_with_cudnn,
+            .max_pool_without_index = true,
+            .max_pool_gradient_from_image = pools_with_cudnn,
             .matmul_bias_gradient = true,
             .matmul_relu_backward = true,
             .mean_sparse_cross_entropy = true,
@@ -132,6 +136,7 @@ Options make_options(const GpuOptions& gpu) {
   Options options;
   options.allow_tf32 = gpu.allow_tf32;
   options.autotune = gpu.autotune;
+  options.preference = gpu.preference;
   return options;
 }
 

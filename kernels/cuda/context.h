@@ -11,6 +11,7 @@
 #include <cudnn.h>
 
 #include "kernels/cuda/ledger.h"
+#include "kernels/gpu_plugin.h"
 
 namespace demi::cuda {
 
@@ -35,6 +36,7 @@ struct DeviceProperties {
 };
 
 struct Options {
+  Preference preference = Preference::kFastest;  ///< between own kernels and calls of cuDNN
   bool allow_tf32 = false;    ///< float32 products in TF32 (10 bits) on tensor cores
   bool deterministic = true;  ///< no engine whose result depends on timing
   bool autotune = true;       ///< measure candidates on the device, where there is one

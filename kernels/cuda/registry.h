@@ -23,6 +23,9 @@ class Registry {
  public:
   void add(std::string_view op, std::string candidate, Factory factory);
 
+  /// A call of cuDNN that does what candidates of add() do as well: Note [Rivals].
+  void add_rival(std::string_view op, std::string candidate, Factory factory);
+
   [[nodiscard]] KernelSelection select(const KernelRequest& request, Context& context) const;
 
  private:
@@ -30,7 +33,15 @@ class Registry {
     std::string name;
     Factory factory;
   };
-  std::map<std::string, std::vector<Candidate>, std::less<>> candidates_;
+  struct Candidates {
+    std::vector<Candidate> own;
+    std::vector<Candidate> rivals;
+  };
+
+  static void select_first(const std::vector<Candidate>& candidates, const KernelRequest& request,
+                           Context& context, KernelSelection& selection);
+
+  std::map<std::string, Candidates, std::less<>> candidates_;
 };
 
 }  // namespace demi::cuda

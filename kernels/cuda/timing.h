@@ -19,7 +19,9 @@ class Scratch {
       address_ = nullptr;
       return;
     }
-    DEMI_CUDA_CHECK(cudaMemsetAsync(address_, 0, bytes, stream));
+    const cudaError_t status = cudaMemsetAsync(address_, 0, bytes, stream);
+    if (status != cudaSuccess) (void)cudaFree(address_);  // nobody destroys what throws here
+    DEMI_CUDA_CHECK(status);
   }
   ~Scratch() { (void)cudaFree(address_); }
   Scratch(const Scratch&) = delete;

@@ -122,7 +122,8 @@ Extents convolved(const Conv2DAttributes& attributes, Extents image, Extents fil
 /// The extents after the fused pooling, if there is one.
 Extents pooled(const Conv2DAttributes& attributes, Extents image) {
   if (!attributes.has_pool) return image;
-  const auto& [size, strides, padding, relu, image_size, bias_gradient] = attributes.pool;
+  const auto& [size, strides, padding, relu, image_size, bias_gradient, from_image] =
+      attributes.pool;
   return {ops::window_positions(image[0], padding.top, padding.bottom, size[0], strides[0]),
           ops::window_positions(image[1], padding.left, padding.right, size[1], strides[1])};
 }

@@ -103,6 +103,7 @@ std::string describe(const Pool2DAttributes& attributes) {
         fmt::format(", image_size=[{}, {}]", attributes.image_size[0], attributes.image_size[1]);
   }
   if (attributes.bias_gradient) text += ", bias_gradient";
+  if (attributes.from_image) text += ", from_image";
   return text;
 }
 
@@ -186,6 +187,7 @@ std::vector<TensorType> infer_max_pool2d(const InferContext& context) {
                                         attributes.pool_size[0], attributes.pool_size[1]));
   }
   TensorType y = infer_pooled("max_pool2d", context.inputs[0], attributes);
+  if (attributes.from_image) return {std::move(y)};
   TensorType index{y.shape, DType::kUint8};
   return {std::move(y), std::move(index)};
 }
@@ -193,6 +195,14 @@ std::vector<TensorType> infer_max_pool2d(const InferContext& context) {
 std::vector<TensorType> infer_max_pool2d_backward(const InferContext& context) {
   const auto& attributes = context.attributes.as<Pool2DAttributes>();
   const TensorType& dy = context.inputs[0];
+  if (attributes.from_image) {
+    DEMI_CHECK(context.inputs.size() == 3 && context.inputs[2] == dy && !attributes.relu &&
+                   !attributes.bias_gradient,
+               "max_pool2d_backward from the image takes dy, x, y and fuses nothing");
+    const TensorType image = infer_image("max_pool2d_backward", dy, attributes);
+    DEMI_CHECK(context.inputs[1] == image, "x is not the image that was pooled");
+    return {image};
+  }
   const TensorType& index = context.inputs[1];
   if (index.dtype != DType::kUint8 || index.shape != dy.shape) {
     internal::fail_argument("max_pool2d_backward",
@@ -207,9 +217,10 @@ std::vector<TensorType> infer_max_pool2d_backward(const InferContext& context) {
   return types;
 }
 
-/// A gradient that a relu masks is not the scattered dy.
+/// A gradient that a relu masks is not the scattered dy, and without an index there are no places.
 std::optional<Scatter> max_pool2d_scatter(const Node& node) {
-  if (node.attributes.as<Pool2DAttributes>().relu) return std::nullopt;
+  const auto& attributes = node.attributes.as<Pool2DAttributes>();
+  if (attributes.relu || attributes.from_image) return std::nullopt;
   return Scatter{.values = 0, .places = 1};
 }
 

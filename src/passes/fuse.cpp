@@ -302,6 +302,7 @@ void fuse(ir::Graph& graph, const Capabilities& capabilities) {
   if (capabilities.mean_sparse_cross_entropy) fuse_cross_entropy(graph);
   Fuse(graph, capabilities).run();
   graph.erase_dead();
+  if (capabilities.max_pool_without_index) pool_without_index(graph, capabilities);
   fuse_gradients(graph, capabilities);
 }
 

@@ -19,7 +19,7 @@ bool runs_no_kernel(const ir::Node& node) {
 
 class Planner {
  public:
-  /// `backend` may be null for lay_out().
+  /// `backend` may be null for bytes_of_buffers().
   Planner(std::shared_ptr<const ir::Graph> graph, Backend* backend)
       : graph_(*graph),
         backend_(backend),
@@ -30,24 +30,28 @@ class Planner {
   }
 
   std::shared_ptr<const Plan> make() {
-    lay_out();
+    list_steps();
     select_kernels();
+    lay_out();
     categorise();
     locate_operands();
     return plan_;
   }
 
-  std::size_t lay_out() {
-    for (const ir::NodeId id : graph_.order()) {
-      if (!runs_no_kernel(graph_.node(id))) plan_->steps.push_back({id, nullptr, {}, {}, {}});
-    }
-    find_roots();
-    find_lifetimes();
-    place();
+  /// Without kernels, as if all of them overwrote what their ops allow.
+  std::size_t bytes_of_buffers() {
+    list_steps();
+    lay_out();
     return plan_->buffer_bytes;
   }
 
  private:
+  void list_steps() {
+    for (const ir::NodeId id : graph_.order()) {
+      if (!runs_no_kernel(graph_.node(id))) plan_->steps.push_back({id, nullptr, {}, {}, {}});
+    }
+  }
+
   // --- kernels ---
 
   void select_kernels() {
@@ -100,6 +104,12 @@ class Planner {
 
   // --- storage ---
 
+  void lay_out() {
+    find_roots();
+    find_lifetimes();
+    place();
+  }
+
   // Note [Roots]
   // Values that share bytes share a root: a view's root is that of its input, a state update's that
   // of the variable it overwrites, and an output written into a dying input's buffer takes over
@@ -124,6 +134,8 @@ class Planner {
   }
 
   void reuse_dying_input(const ir::Node& node, int step, std::vector<int>& last_read) {
+    const auto& kernel = plan_->steps[static_cast<std::size_t>(step)].kernel;
+    if (kernel && !kernel->may_overwrite_inputs()) return;
     for (const int index : node.op->reusable_inputs) {
       if (static_cast<std::size_t>(index) >= node.inputs.size()) continue;
       const ir::ValueId input = node.inputs[static_cast<std::size_t>(index)];
@@ -304,7 +316,7 @@ std::shared_ptr<const Plan> make_plan(std::shared_ptr<const ir::Graph> graph, Ba
 }
 
 std::size_t buffer_bytes(const std::shared_ptr<const ir::Graph>& graph) {
-  return Planner(graph, nullptr).lay_out();
+  return Planner(graph, nullptr).bytes_of_buffers();
 }
 
 }  // namespace demi::plan

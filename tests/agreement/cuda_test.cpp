@@ -1,5 +1,8 @@
 // Whole training runs on the emulated GPU: they must agree with the CPU, and replay one graph
 // per step without making the host wait.
+#include <map>
+#include <string>
+
 #include <gtest/gtest.h>
 
 #include <demi/demi.h>
@@ -8,6 +11,7 @@
 #include "models/resnet20.h"
 #include "tests/support/compare.h"
 #include "tests/support/emulated_gpu.h"
+#include "tests/support/environment.h"
 
 namespace demi {
 namespace {
@@ -88,6 +92,47 @@ TEST_F(EmulatedGpu, TrainsResnet20LikeTheCpu) {
   RunCase mixed = run;
   mixed.policy = "mixed_float16";
   expect_agreement(mixed, 3e-2);
+}
+
+TEST_F(EmulatedGpu, TrainsWithCallsOfCudnnLikeTheCpu) {
+  const testing::Environment preference("DEMI_PREFER", "cudnn");
+  for (const char* policy : {"float32", "mixed_float16"}) {
+    // The loss of a residual network after two steps is large, about 16.
+    const double tolerance = std::string(policy) == "float32" ? 1e-3 : 1e-1;
+    expect_agreement({.build = &models::mnist_cnn, .policy = policy}, tolerance / 10);
+    expect_agreement({.build = &models::resnet20,
+                      .image = {16, 16, 3},
+                      .policy = policy,
+                      .batch_size = 8,
+                      .samples = 16},
+                     tolerance);
+  }
+}
+
+/// How often each of cuDNN's calls stands in a planned step.
+std::map<std::string, int> planned_calls(Builder build, const Shape& image) {
+  const Dataset data =
+      Dataset(Tensor(image.with_front(1), uint8), Tensor({1}, uint8)).rescaled(1 / 255.0);
+  std::map<std::string, int> counts;
+  const PlannedStep step = plan_training_step(
+      build(image, 10), data, {.optimizer = Adam(), .loss = "sparse_categorical_crossentropy"},
+      {.batch_size = 8, .device_profile = "h200"});
+  for (const PlannedCall& call : step.calls) {
+    const std::size_t begin = call.kernel.find(": cudnn");
+    if (begin == std::string::npos) continue;
+    ++counts[call.kernel.substr(begin + 2, call.kernel.find(',') - begin - 2)];
+  }
+  return counts;
+}
+
+TEST_F(EmulatedGpu, PlansTheCallsOfCudnnThatArePreferred) {
+  EXPECT_TRUE(planned_calls(&models::mnist_cnn, {28, 28, 1}).empty());
+  const testing::Environment preference("DEMI_PREFER", "cudnn");
+  EXPECT_EQ(planned_calls(&models::mnist_cnn, {28, 28, 1}),
+            (std::map<std::string, int>{{"cudnnPoolingForward", 2}, {"cudnnPoolingBackward", 2}}));
+  EXPECT_EQ(planned_calls(&models::resnet20, {28, 28, 1}),
+            (std::map<std::string, int>{{"cudnnBatchNormalizationForwardTraining", 21},
+                                        {"cudnnBatchNormalizationBackward", 21}}));
 }
 
 TEST_F(EmulatedGpu, SkipsTheStepsThatOverflowLikeTheCpu) {

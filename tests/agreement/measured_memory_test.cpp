@@ -6,13 +6,13 @@
 
 #include <demi/demi.h>
 
-#include "kernels/gpu_plugin.h"
 #include "models/mlp.h"
 #include "models/mnist_cnn.h"
 #include "models/resnet20.h"
 #include "src/training/compile.h"
 #include "src/training/model_impl.h"
 #include "tests/support/compare.h"
+#include "tests/support/emulated_gpu.h"
 
 namespace demi {
 namespace {
@@ -28,7 +28,9 @@ struct MemoryCase {
 
 enum class Variant { kPlain, kRecompute, kAccumulate };
 
-class MeasuredMemory : public ::testing::Test {
+/// On fixture `Test`.
+template <class Test>
+class MeasuredMemoryOn : public Test {
  protected:
   static void check(const MemoryCase& on, const std::string& device, const std::string& policy) {
     for (const Variant variant : {Variant::kPlain, Variant::kRecompute, Variant::kAccumulate}) {
@@ -94,6 +96,9 @@ class MeasuredMemory : public ::testing::Test {
   }
 };
 
+using MeasuredMemory = MeasuredMemoryOn<::testing::Test>;
+using EmulatedGpuMeasuredMemory = MeasuredMemoryOn<testing::EmulatedGpuTest>;
+
 TEST_F(MeasuredMemory, OfMlpIsThePlanned) {
   const MemoryCase mlp = {"mlp", &models::mlp, {1, 7, 128, 1000}};
   check(mlp, "cpu", "float32");
@@ -110,11 +115,7 @@ TEST_F(MeasuredMemory, OfResnet20IsThePlanned) {
   check({"resnet20", &models::resnet20, {7}}, "cpu", "mixed_float16");
 }
 
-TEST_F(MeasuredMemory, OnTheEmulatedGpuIsThePlanned) {
-  std::string reason;
-  if (load_gpu_plugin("demi_cuda_emu", reason) == nullptr) {
-    GTEST_SKIP() << "no emulated GPU: " << reason;
-  }
+TEST_F(EmulatedGpuMeasuredMemory, IsThePlanned) {
   check({"mlp", &models::mlp, {1, 7, 128}}, "cuda-emu", "float32");
   check({"mnist_cnn", &models::mnist_cnn, {1, 7}}, "cuda-emu", "mixed_float16");
   check({"resnet20", &models::resnet20, {1}, {16, 16, 3}}, "cuda-emu", "float32");

@@ -160,20 +160,44 @@ TEST(MaxPool2D, GivesMaximumAndPlaceInEveryDtype) {
   }
 }
 
-TEST(MaxPool2D, SendsTheGradientToTheMaximumInEveryDtype) {
+TEST(MaxPool2D, GivesTheMaximumAloneInEveryDtype) {
+  const auto maximum = [](const Pool2DOptions& options) -> GraphFunction {
+    return [options](const std::vector<SymbolicTensor>& x) -> std::vector<SymbolicTensor> {
+      return {ops::max_pool2d(x[0], options).first};
+    };
+  };
   for (const std::string& device : testing::test_devices()) {
     for (const DType dtype : kFloatingTypes) {
       for (const Case& c : cases()) {
-        const std::vector<Tensor> inputs = one(random_tensor(c.x, dtype, 2));
-        const std::vector<Tensor> dy = one(random_tensor(Windows(c).pooled(), dtype, 3));
-        const MaxReference forward = max_reference(c, to_doubles(inputs[0]));
-        std::vector<double> expected(static_cast<std::size_t>(c.x.elements()), 0.0);
-        const std::vector<double> dys = to_doubles(dy[0]);
-        for (std::size_t o = 0; o < dys.size(); ++o) expected[forward.from[o]] += dys[o];
-        const auto dx = testing::gradients(max_pool(c.options), inputs, dy, {.device = device});
-        EXPECT_EQ(dx[0].dtype(), dtype);
-        expect_close(dx[0], expected, 2 * rounding_unit(dtype), 1.0, c.x.to_string());
+        const std::vector<Tensor> inputs = one(random_tensor(c.x, dtype, 1));
+        // Fused, it may be a pooling without an index.
+        const auto y = testing::run(maximum(c.options), inputs, {.device = device, .fuse = true});
+        expect_close(y[0], max_reference(c, to_doubles(inputs[0])).y, 0, 1, c.x.to_string());
       }
+    }
+  }
+}
+
+/// dx of a case on a device, with and without fusing: a fused graph may find the maxima anew.
+void expect_gradient_at_the_maximum(const Case& c, DType dtype, const std::string& device) {
+  const std::vector<Tensor> inputs = one(random_tensor(c.x, dtype, 2));
+  const std::vector<Tensor> dy = one(random_tensor(Windows(c).pooled(), dtype, 3));
+  const MaxReference forward = max_reference(c, to_doubles(inputs[0]));
+  std::vector<double> expected(static_cast<std::size_t>(c.x.elements()), 0.0);
+  const std::vector<double> dys = to_doubles(dy[0]);
+  for (std::size_t o = 0; o < dys.size(); ++o) expected[forward.from[o]] += dys[o];
+  for (const bool fuse : {false, true}) {
+    const auto dx =
+        testing::gradients(max_pool(c.options), inputs, dy, {.device = device, .fuse = fuse});
+    EXPECT_EQ(dx[0].dtype(), dtype);
+    expect_close(dx[0], expected, 2 * rounding_unit(dtype), 1.0, c.x.to_string());
+  }
+}
+
+TEST(MaxPool2D, SendsTheGradientToTheMaximumInEveryDtype) {
+  for (const std::string& device : testing::test_devices()) {
+    for (const DType dtype : kFloatingTypes) {
+      for (const Case& c : cases()) expect_gradient_at_the_maximum(c, dtype, device);
     }
   }
 }

@@ -12,13 +12,13 @@
 
 namespace demi::testing {
 
-/// Skips its tests where the emulated GPU is not built.
+/// Skips its tests, saying so, where the emulated GPU is not built.
 class EmulatedGpuTest : public ::testing::Test {
  protected:
   void SetUp() override {
     std::string reason;
     if (load_gpu_plugin("demi_cuda_emu", reason) == nullptr) {
-      GTEST_SKIP() << "no emulated GPU: " << reason;
+      GTEST_SKIP() << "NOT TESTED, no emulated GPU: " << reason;
     }
   }
 

@@ -59,6 +59,9 @@ struct Pool2DAttributes {
   /// Set by the fuse pass: max_pool2d_backward also sums its result over the positions; output 1 is
   /// float32 [c] (float64 for float64).
   bool bias_gradient = false;
+  /// Set by the fuse pass: max_pool2d gives y only, and max_pool2d_backward takes (dy, x, y), from
+  /// which it finds the maxima anew.
+  bool from_image = false;
   friend bool operator==(const Pool2DAttributes&, const Pool2DAttributes&) = default;
 };
 std::string describe(const Pool2DAttributes& attributes);

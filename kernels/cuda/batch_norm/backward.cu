@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/batch_norm/job.cuh"
+#include "kernels/cuda/batch_norm/register.h"
 #include "kernels/cuda/batch_norm/statistics.cuh"
 
 namespace demi::cuda::batch_norm {
@@ -117,14 +118,3 @@ std::unique_ptr<Kernel> make_inference_backward(const KernelRequest& request, Co
 }
 
 }  // namespace demi::cuda::batch_norm
-
-namespace demi::cuda {
-
-void register_batch_norm_kernels(Registry& registry) {
-  registry.add("batch_norm_train", "packets", batch_norm::make_train);
-  registry.add("batch_norm_inference", "packets", batch_norm::make_inference);
-  registry.add("batch_norm_backward", "packets", batch_norm::make_backward);
-  registry.add("batch_norm_inference_backward", "packets", batch_norm::make_inference_backward);
-}
-
-}  // namespace demi::cuda

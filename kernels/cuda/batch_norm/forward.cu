@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/batch_norm/job.cuh"
+#include "kernels/cuda/batch_norm/register.h"
 #include "kernels/cuda/batch_norm/statistics.cuh"
 
 namespace demi::cuda::batch_norm {

@@ -69,15 +69,4 @@ template <class Select>
   });
 }
 
-/// forward.cu and backward.cu.
-[[nodiscard]] std::unique_ptr<Kernel> make_train(const KernelRequest& request, Context& context,
-                                                 std::string& reason);
-[[nodiscard]] std::unique_ptr<Kernel> make_inference(const KernelRequest& request, Context& context,
-                                                     std::string& reason);
-[[nodiscard]] std::unique_ptr<Kernel> make_backward(const KernelRequest& request, Context& context,
-                                                    std::string& reason);
-[[nodiscard]] std::unique_ptr<Kernel> make_inference_backward(const KernelRequest& request,
-                                                              Context& context,
-                                                              std::string& reason);
-
 }  // namespace demi::cuda::batch_norm

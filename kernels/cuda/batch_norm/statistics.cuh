@@ -155,7 +155,8 @@ __device__ inline int final_channel() {
   return static_cast<int>(blockIdx.x * kChannelsAtOnce + threadIdx.x % kChannelsAtOnce);
 }
 
-/// The sum of term(chunk) over all chunks; every thread gets that of its channel.
+/// The sum of term(chunk) over all chunks; every thread gets that of its channel. A kernel calls it
+/// once for each type of `term`, which has shared memory of its own.
 template <class Term>
 __device__ inline double sum_chunks(const Layout& layout, Term&& term) {
   DEMI_SHARED(double, sums, [kChunkRows][kChannelsAtOnce]);
@@ -165,7 +166,6 @@ __device__ inline double sum_chunks(const Layout& layout, Term&& term) {
   if (final_channel() < layout.channels) {
     for (int chunk = row; chunk < layout.chunks; chunk += kChunkRows) sum += term(chunk);
   }
-  __syncthreads();  // the sums of a call before this one have been read
   sums[row][column] = sum;
   __syncthreads();
   double total = 0;

@@ -1,5 +1,6 @@
 #include "kernels/cuda/cudnn/graph.h"
 
+#include "kernels/cuda/cudnn/data_type.h"
 #include "src/core/check.h"
 
 namespace demi::cuda::cudnn {
@@ -7,20 +8,6 @@ namespace {
 
 /// Tensor cores load 16 bytes at a time.
 constexpr std::int64_t kAlignment = 16;
-
-cudnnDataType_t data_type(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return CUDNN_DATA_FLOAT;
-    case DType::kFloat16:
-      return CUDNN_DATA_HALF;
-    case DType::kBFloat16:
-      return CUDNN_DATA_BFLOAT16;
-    default:
-      DEMI_CHECK(false, "graphs are of float32, float16 and bfloat16");
-      return CUDNN_DATA_FLOAT;
-  }
-}
 
 }  // namespace
 

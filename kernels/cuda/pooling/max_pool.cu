@@ -13,8 +13,8 @@
 namespace demi::cuda::pooling {
 namespace {
 
-/// y and place of the maximum of each window. kTiled: windows of 2 × 2 that lie in the image as a
-/// whole, whose loads the compiler can start together.
+/// y and place of the maximum of each window; either may be null: not wanted. kTiled: windows of 2
+/// × 2 that lie in the image as a whole, whose loads the compiler can start together.
 template <class T, int N, bool kTiled>
 __global__ void max_pool(Windows p, bool with_relu, const T* x, T* y, std::uint8_t* index) {
   for_positions<N>(p, p.rows.windows, p.columns.windows, [&](const Position& at) {
@@ -52,8 +52,8 @@ __global__ void max_pool(Windows p, bool with_relu, const T* x, T* y, std::uint8
       places.at[n] = static_cast<std::uint8_t>(place[n]);
     }
     const int to = p.pooled_offset(at);
-    store_packet(y + to, values);
-    store_packet(index + to, places);
+    if (y != nullptr) store_packet(y + to, values);
+    if (index != nullptr) store_packet(index + to, places);
   });
 }
 
@@ -109,7 +109,8 @@ __device__ void sum_channels(const Windows& p, const ChannelSums& to, const C (&
          block += static_cast<unsigned>(shares)) {
       sum += to.partials[static_cast<std::int64_t>(block) * p.channels + channel];
     }
-    __syncthreads();
+    // is_last_block() has waited for the readers above; those of a pass before this one read only
+    // what they wrote themselves, as there are as many channels as threads.
     of_thread[thread] = sum;
     __syncthreads();
     if (thread >= width || channel >= p.channels) continue;
@@ -196,11 +197,14 @@ std::unique_ptr<Kernel> max_pool_kernel(const Problem& problem, bool with_relu, 
   const bool tiled = is_tiled(windows.rows) && is_tiled(windows.columns);
   const auto kernel = tiled ? &max_pool<T, N, true> : &max_pool<T, N, false>;
   const auto body = [=, &context](const KernelArguments& arguments) {
+    T* const y = arguments.output<T>(0);
+    const bool has_index = arguments.outputs.size() > 1;
+    std::uint8_t* const index = has_index ? arguments.output<std::uint8_t>(1) : nullptr;
     problem.for_launches([&](const Windows& p, std::int64_t first) {
       const std::int64_t pooled = first * p.pooled_elements();
       launch_positions(kernel, p, p.rows.windows, p.columns.windows, N, context.stream(), with_relu,
                        arguments.input<T>(0) + first * p.image_elements(),
-                       arguments.output<T>(0) + pooled, arguments.output<std::uint8_t>(1) + pooled);
+                       y == nullptr ? y : y + pooled, index == nullptr ? index : index + pooled);
     });
   };
   return make_kernel("packets", 0, body, problem.launches());
@@ -224,6 +228,23 @@ std::unique_ptr<Kernel> max_pool_backward_kernel(const Problem& problem, bool wi
     });
   };
   return make_kernel("packets", 0, body, problem.launches());
+}
+
+/// Finds the places of the maxima again, in its workspace.
+template <class T, int N>
+std::unique_ptr<Kernel> max_pool_backward_from_image_kernel(const Problem& problem,
+                                                            Context& context) {
+  std::shared_ptr<Kernel> find = max_pool_kernel<T, N>(problem, false, context);
+  std::shared_ptr<Kernel> scatter = max_pool_backward_kernel<T, N>(problem, false, context);
+  const auto bytes = static_cast<std::size_t>(problem.images()) *
+                     static_cast<std::size_t>(problem.windows().pooled_elements());
+  const auto body = [=](const KernelArguments& a) {
+    void* const found[] = {nullptr, a.workspace};
+    find->run({a.inputs.subspan(1, 1), found, nullptr});
+    const void* const known[] = {a.inputs[0], a.workspace};
+    scatter->run({known, a.outputs, nullptr});
+  };
+  return make_kernel("packets_from_image", bytes, body, find->launches() + scatter->launches());
 }
 
 /// Blocks of a launch in which each thread keeps to one packet of channels.
@@ -317,19 +338,34 @@ std::unique_ptr<Kernel> make_max_pool2d_backward_then_sum(const KernelRequest& r
                      scatter->launches() + sum->launches());
 }
 
-std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request, Context& context,
-                                                 std::string& reason) {
-  if (request.attributes.as<ops::Pool2DAttributes>().bias_gradient) {
-    reason = "sums are wanted";
+std::unique_ptr<Kernel> make_max_pool2d_backward_from_image(const KernelRequest& request,
+                                                            Context& context, std::string& reason) {
+  if (!request.attributes.as<ops::Pool2DAttributes>().from_image) {
+    reason = "the index is given";
     return nullptr;
   }
   const auto problem =
       Problem::of(request, request.outputs[0].shape, request.inputs[0].shape, reason);
   if (!problem) return nullptr;
-  const bool with_relu = request.attributes.as<ops::Pool2DAttributes>().relu;
   return dispatch_packets(request.outputs[0].dtype, *problem, reason, [&](auto tag, auto length) {
-    return max_pool_backward_kernel<typename decltype(tag)::type, length()>(*problem, with_relu,
-                                                                            context);
+    return max_pool_backward_from_image_kernel<typename decltype(tag)::type, length()>(*problem,
+                                                                                       context);
+  });
+}
+
+std::unique_ptr<Kernel> make_max_pool2d_backward(const KernelRequest& request, Context& context,
+                                                 std::string& reason) {
+  const auto& attributes = request.attributes.as<ops::Pool2DAttributes>();
+  if (attributes.bias_gradient || attributes.from_image) {
+    reason = attributes.from_image ? "no index is given" : "sums are wanted";
+    return nullptr;
+  }
+  const auto problem =
+      Problem::of(request, request.outputs[0].shape, request.inputs[0].shape, reason);
+  if (!problem) return nullptr;
+  return dispatch_packets(request.outputs[0].dtype, *problem, reason, [&](auto tag, auto length) {
+    return max_pool_backward_kernel<typename decltype(tag)::type, length()>(
+        *problem, attributes.relu, context);
   });
 }
 

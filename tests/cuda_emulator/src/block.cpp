@@ -60,12 +60,15 @@ void BlockRunner::run(const KernelRun& kernel) {
   lanes_.resize((threads_ + 31) / 32 * 32);
   order_.resize(threads_);
   std::iota(order_.begin(), order_.end(), 0u);
+  warp_rank_.resize(lanes_.size() / 32);
+  std::iota(warp_rank_.begin(), warp_rank_.end(), 0u);
   // One vector per kernel: AddressSanitizer then knows its end.
   dynamic_shared_ = std::vector<unsigned char>(kernel.shared_bytes);
   dynamic_shared_.shrink_to_fit();
 
   const std::uint64_t blocks = std::uint64_t{kernel.grid.x} * kernel.grid.y * kernel.grid.z;
   const bool shuffled = state().settings.shuffle != 0;
+  by_warp_ = false;
   const std::uint64_t first = shuffled ? state().thread_order() % blocks : 0;
   for (std::uint64_t i = 0; i < blocks; ++i) {
     // Shuffled blocks descend, from anywhere.
@@ -73,7 +76,11 @@ void BlockRunner::run(const KernelRun& kernel) {
     blockIdx.x = static_cast<unsigned>(block % kernel.grid.x);
     blockIdx.y = static_cast<unsigned>(block / kernel.grid.x % kernel.grid.y);
     blockIdx.z = static_cast<unsigned>(block / kernel.grid.x / kernel.grid.y);
-    if (shuffled) std::shuffle(order_.begin(), order_.end(), state().thread_order);
+    if (shuffled) {
+      std::shuffle(order_.begin(), order_.end(), state().thread_order);
+      std::shuffle(warp_rank_.begin(), warp_rank_.end(), state().thread_order);
+      by_warp_ = state().thread_order() % 2 == 1;
+    }
     run_block();
   }
   kernel_ = nullptr;
@@ -129,7 +136,7 @@ void BlockRunner::wait() {
 BlockRunner::Worker* BlockRunner::next_ready() {
   if (ready_.empty()) return nullptr;
   std::size_t index = 0;
-  if (state().settings.shuffle != 0) index = state().thread_order() % ready_.size();
+  if (state().settings.shuffle != 0 && !by_warp_) index = state().thread_order() % ready_.size();
   std::swap(ready_[index], ready_.front());
   Worker* worker = ready_.front();
   ready_.pop_front();
@@ -193,6 +200,11 @@ void BlockRunner::finish_barrier() {
   if (barrier_kind_ == BarrierKind::kOr) result = barrier_any_;
   if (barrier_kind_ == BarrierKind::kAnd) result = barrier_all_;
   if (barrier_kind_ == BarrierKind::kCount) result = barrier_count_;
+  if (by_warp_) {
+    std::sort(at_barrier_.begin(), at_barrier_.end(), [this](const Worker* a, const Worker* b) {
+      return warp_rank_[a->thread / 32] < warp_rank_[b->thread / 32];
+    });
+  }
   for (Worker* worker : at_barrier_) {
     worker->barrier_result = result;
     if (worker != current_) release(*worker);
@@ -287,7 +299,7 @@ void BlockRunner::finish_warp(LaneState* lanes, unsigned mask) {
   }
   for (unsigned lane = 0; lane < 32; ++lane) {
     if ((mask >> lane & 1) == 0) continue;
-    if (lanes[lane].worker != current_) release(*lanes[lane].worker);
+    if (lanes[lane].worker != current_) release(*lanes[lane].worker, by_warp_);
     lanes[lane].worker = nullptr;
   }
 }

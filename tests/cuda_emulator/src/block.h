@@ -19,7 +19,9 @@ namespace cuda_emulator {
 // A fiber runs thread after thread. Only when one must wait, at a barrier or a warp intrinsic, does
 // another fiber take the next thread. So a kernel without barriers is a plain loop on one fiber,
 // and one with barriers holds as many fibers as threads wait. A thread that completes a meeting
-// goes on at once; those that it released follow.
+// goes on at once; those that it released follow. Shuffled, they follow in random order, or, in
+// every other block or so, one warp runs as far as it gets before the next: among so many threads
+// chance alone never lets a warp overtake one that has not moved at all.
 
 /// What a kernel needs to run.
 struct KernelRun {
@@ -71,7 +73,9 @@ class BlockRunner {
   void take_thread(Worker& worker);
   void enter(Worker& worker);
   void wait();
-  void release(Worker& worker) { ready_.push_back(&worker); }
+  void release(Worker& worker, bool before_others = false) {
+    before_others ? ready_.push_front(&worker) : ready_.push_back(&worker);
+  }
   [[nodiscard]] Worker* next_ready();
   [[nodiscard]] Worker& idle_worker();
   void finish_barrier();
@@ -83,6 +87,8 @@ class BlockRunner {
   const KernelRun* kernel_ = nullptr;
   unsigned threads_ = 0;  ///< in a block
   std::vector<unsigned> order_;
+  std::vector<unsigned> warp_rank_;  ///< which warp goes first, if by_warp_
+  bool by_warp_ = false;
   unsigned next_ = 0;      ///< index in order_ of the next thread to begin
   unsigned returned_ = 0;  ///< threads that have
   unsigned thread_ = 0;    ///< the running one

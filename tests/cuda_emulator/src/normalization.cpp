@@ -9,15 +9,24 @@ struct Statistics {
   std::vector<double> mean, variance;  ///< biased
 };
 
+/// Sums of the terms of each channel. Thousands of terms cost a double its last digits, and double
+/// tensors are compared with exact sums.
+template <class Term>
+std::vector<double> channel_sums(const Normalization& shape, std::size_t count, Term&& term) {
+  std::vector<long double> sums(shape.channels());
+  for (std::size_t i = 0; i < count; ++i) sums[i % sums.size()] += term(i);
+  return {sums.begin(), sums.end()};
+}
+
 Statistics measure(const Normalization& shape, const std::vector<double>& x) {
   const std::size_t channels = shape.channels();
-  Statistics result = {std::vector<double>(channels), std::vector<double>(channels)};
-  for (std::size_t i = 0; i < x.size(); ++i) result.mean[i % channels] += x[i];
+  Statistics result;
+  result.mean = channel_sums(shape, x.size(), [&](std::size_t i) { return x[i]; });
   for (double& mean : result.mean) mean /= shape.population();
-  for (std::size_t i = 0; i < x.size(); ++i) {
+  result.variance = channel_sums(shape, x.size(), [&](std::size_t i) {
     const double distance = x[i] - result.mean[i % channels];
-    result.variance[i % channels] += distance * distance;
-  }
+    return distance * distance;
+  });
   for (double& variance : result.variance) variance /= shape.population();
   return result;
 }
@@ -102,14 +111,13 @@ void normalize_backward(const BackwardNormalization& work) {
                                           ? inverse_deviation(shape, now.variance)
                                           : shape.vector(work.saved_inverse);
   const std::size_t channels = shape.channels();
-  std::vector<double> sum(channels), sum_normalized(channels);
   const auto normalized = [&](std::size_t i) {
     return (source[i] - mean[i % channels]) * inverse[i % channels];
   };
-  for (std::size_t i = 0; i < source.size(); ++i) {
-    sum[i % channels] += gradient[i];
-    sum_normalized[i % channels] += gradient[i] * normalized(i);
-  }
+  const std::vector<double> sum =
+      channel_sums(shape, source.size(), [&](std::size_t i) { return gradient[i]; });
+  const std::vector<double> sum_normalized = channel_sums(
+      shape, source.size(), [&](std::size_t i) { return gradient[i] * normalized(i); });
   const std::vector<double> scales = shape.vector(work.scale);
   std::vector<double> result(source.size());
   if (work.data.beta != 0) result = load_dense<double>(shape.third, work.dx);

@@ -101,7 +101,9 @@ class CudnnTest : public ::testing::Test {
  protected:
   void SetUp() override {
     const cudnnStatus_t status = cudnnCreate(&handle_);
-    if (status == CUDNN_STATUS_NOT_INITIALIZED) GTEST_SKIP() << last_error();
+    if (status == CUDNN_STATUS_NOT_INITIALIZED) {
+      GTEST_SKIP() << "NOT TESTED, no cuDNN: " << last_error();
+    }
     ASSERT_EQ(status, CUDNN_STATUS_SUCCESS);
     ASSERT_EQ(cudaStreamCreate(&stream_), cudaSuccess);
     ASSERT_EQ(cudnnSetStream(handle_, stream_), CUDNN_STATUS_SUCCESS);

@@ -129,10 +129,10 @@ class Conv2DPlan : public ::testing::Test {
       ASSERT_NE(selection.kernel, nullptr) << refusals_of(selection);
       const std::string refusals = refusals_of(selection);
       if (refusals.find("CUDNN_STATUS_NOT_INITIALIZED") != std::string::npos) {
-        GTEST_SKIP() << "NO PLANNING TEST: cuDNN is not installed:" << refusals;
+        GTEST_SKIP() << "NOT TESTED, no cuDNN:" << refusals;
       }
     } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO PLANNING TEST: " << error.what();
+      GTEST_SKIP() << "NOT TESTED, no CUDA plugin: " << error.what();
     }
   }
 };

@@ -9,10 +9,10 @@
 
 #include <gtest/gtest.h>
 
-#include <demi/error.h>
 #include <demi/ops/conv2d.h>
 #include <demi/ops/movement.h>
 
+#include "tests/support/emulated_gpu.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
 
@@ -29,16 +29,8 @@ using testing::to_doubles;
 
 constexpr const char* kDevice = "cuda-emu";
 
-class CudaConv2D : public ::testing::Test {
+class CudaConv2D : public testing::EmulatedGpuTest {
  protected:
-  void SetUp() override {
-    try {
-      (void)testing::test_backend(kDevice);
-    } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO TEST OF CUDA CONVOLUTIONS: " << error.what();
-    }
-  }
-
   /// Expects the device's result to be the CPU's, up to the order of sums and `roundings` to
   /// `rounded`; returns the name of the device's kernel.
   static std::string expect_agreement(const char* op, const Conv2DAttributes& attributes,

@@ -6,24 +6,15 @@
 
 #include <gtest/gtest.h>
 
-#include <demi/error.h>
-
+#include "tests/support/emulated_gpu.h"
 #include "tests/support/op_harness.h"
 #include "tests/support/run_kernel.h"
 
 namespace demi::testing {
 
-class CudaKernels : public ::testing::Test {
+class CudaKernels : public EmulatedGpuTest {
  protected:
   static constexpr const char* kDevice = "cuda-emu";
-
-  void SetUp() override {
-    try {
-      (void)test_backend(kDevice);
-    } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO TEST OF CUDA KERNELS: " << error.what();
-    }
-  }
 
   /// Expects the device's output 0 to be the CPU's within `tolerance` (0: the same values); returns
   /// the name of the device's kernel.

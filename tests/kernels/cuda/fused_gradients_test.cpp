@@ -124,6 +124,7 @@ TEST_F(CudaFusedGradients, SumTheGradientOfAMaxPooling) {
       {{2, 4, 4, 1}, {2, 2}, {2, 2}, false, "packets_and_sums"},
       {{2, 4, 4, 504}, {2, 2}, {2, 2}, true, "packets_and_sums"},  // more channels than threads
       {{1, 4, 4, 301}, {2, 2}, {2, 2}, true, "packets_then_sum"},  // and more packets
+      {{5, 8, 8, 301}, {2, 2}, {2, 2}, true, "packets_then_sum"},  // summed in parts
       {{0, 4, 4, 8}, {2, 2}, {2, 2}, true, "packets_then_sum"},
   };
   for (const DType dtype : {float16, float32, float64}) {

@@ -62,6 +62,15 @@ TEST_F(CudaTrainingState, ChecksMoreTensorsThanOneLaunchTakes) {
   EXPECT_TRUE(all_finite(tensors));
 }
 
+TEST_F(CudaTrainingState, ClipsGradientsOfMorePiecesThanFitIntoALittleMemory) {
+  // 124 pieces; each leaves a sum in the workspace.
+  const Tensor scale = Tensor::scalar(0.5F);
+  const Tensor a = random_tensor({340'001}, float32, 1), b = random_tensor({160'003}, float16, 2);
+  for (const bool global : {false, true}) {
+    expect_agreement("clip_coefficients", ops::ClipAttributes{10, global}, {&scale, &a, &b}, 1e-6);
+  }
+}
+
 TEST_F(CudaTrainingState, EvaluatesEverySchedule) {
   PiecewiseConstantDecay pieces;  // more than one launch takes
   for (std::int64_t i = 0; i < 400; ++i) {

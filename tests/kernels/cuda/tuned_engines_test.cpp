@@ -1,26 +1,26 @@
 // Which of cuDNN's engines is used where engines are measured, and that it is remembered.
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <demi/error.h>
 #include <demi/ops/conv2d.h>
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cudnn/measurement.h"
+#include "tests/support/emulated_gpu.h"
+#include "tests/support/environment.h"
 
 namespace demi {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Environment;
 
 TEST(PreferredEngine, IsTheFastestButForTies) {
   using cuda::cudnn::Measurement;
@@ -32,38 +32,14 @@ TEST(PreferredEngine, IsTheFastestButForTies) {
   EXPECT_EQ(choose({{1.04F, 0}, {1, 10}}), 1U) << "4 % is no tie";
 }
 
-/// An environment variable while the object lives.
-class Environment {
- public:
-  Environment(const char* name, const std::string& value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;
-    setenv(name, value.c_str(), 1);
-  }
-  ~Environment() {
-    if (before_) {
-      setenv(name_, before_->c_str(), 1);
-    } else {
-      unsetenv(name_);
-    }
-  }
-  Environment(const Environment&) = delete;
-  Environment& operator=(const Environment&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
-
-class TunedEngines : public ::testing::Test {
+class TunedEngines : public testing::EmulatedGpuTest {
  protected:
   void SetUp() override {
+    EmulatedGpuTest::SetUp();
+    if (IsSkipped()) return;
     fs::remove_all(folder_);
-    try {
-      const std::string chosen = choose();
-      if (chosen.rfind("cudnn", 0) != 0) GTEST_SKIP() << "NO TUNING TEST: " << chosen;
-    } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO TUNING TEST: " << error.what();
-    }
+    const std::string chosen = choose();
+    if (chosen.rfind("cudnn", 0) != 0) GTEST_SKIP() << "NOT TESTED, no cuDNN: " << chosen;
   }
   void TearDown() override { fs::remove_all(folder_); }
 

@@ -142,7 +142,7 @@ TEST(MemoryPlan, OfAGpuThatIsNotThere) {
   try {
     plan = model.memory_plan(32, {.device_profile = "h200"});
   } catch (const DeviceError& error) {
-    GTEST_SKIP() << error.what();
+    GTEST_SKIP() << "NOT TESTED, no CUDA plugin: " << error.what();
   }
   EXPECT_EQ(plan.device, "h200");
   EXPECT_FALSE(plan.overhead.measured);
