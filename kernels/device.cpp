@@ -106,9 +106,14 @@ void require_gpu(std::string_view device, int ordinal) {
   std::string reason;
   const std::vector<DeviceInfo> gpus = find_gpus(reason);
   if (gpus.empty()) refuse_gpu(device, reason);
-  if (static_cast<std::size_t>(ordinal) >= gpus.size()) {
-    refuse_gpu(device, "the GPUs here are numbered up to '" + gpus.back().name + "'");
+  const std::string name = "cuda:" + std::to_string(ordinal);
+  std::string usable;
+  for (const DeviceInfo& gpu : gpus) {
+    if (gpu.name == name) return;
+    usable += (usable.empty() ? "'" : ", '") + gpu.name + "'";
   }
+  refuse_gpu(device, "the GPUs here that can be used are " + usable +
+                         (reason.empty() ? "" : "; " + reason));
 }
 
 const GpuPlugin& require_plugin(std::string_view device, const char* name) {
@@ -184,7 +189,9 @@ std::shared_ptr<Backend> make_backend(std::string_view device, int threads) {
   if (chosen == "cpu") return make_cpu_backend(threads);
   if (chosen == "auto") {
     std::string reason;
-    return find_gpus(reason).empty() ? make_cpu_backend(threads) : make_gpu_backend("auto", 0);
+    const std::vector<DeviceInfo> gpus = find_gpus(reason);
+    return gpus.empty() ? make_cpu_backend(threads)
+                        : make_gpu_backend("auto", gpu_ordinal(gpus.front().name));
   }
   if (const int ordinal = gpu_ordinal(chosen); ordinal >= 0) {
     return make_gpu_backend(chosen, ordinal);

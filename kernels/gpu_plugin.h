@@ -15,7 +15,7 @@
 namespace demi {
 
 /// Grows with every change of this header or of kernel.h and backend.h.
-inline constexpr int kGpuPluginVersion = 5;
+inline constexpr int kGpuPluginVersion = 6;
 
 /// Which kernels to use where the plugin's own and calls of cuDNN do the same (max-pooling, batch
 /// normalization). kFastest: the own ones, or what is measured to be faster on the device.

@@ -182,7 +182,7 @@ def attempts(path):
     tries = [(program, tests, order) for stem, program, tests in FIRST if stem in path
              for order in ORDERS]
     tries += [("test_kernels", "Cuda*:TunedEngines*", order) for order in ORDERS]
-    tries += [("test_agreement", "EmulatedGpu*:DeviceData*", order) for order in ORDERS]
+    tries += [("test_agreement", "EmulatedGpu*:GpuTraining*:DeviceData*", order) for order in ORDERS]
     tries += [("test_optimizers", "*", 1), ("test_runtime", "*", 1), ("test_ops", "*", 1)]
     return tries
 

@@ -172,26 +172,42 @@ std::string device_name(int ordinal) {
   return DEMI_CUDA_DEVICE_PREFIX + std::to_string(ordinal);
 }
 
+/// Throws DeviceError for a GPU that cannot be used.
+DeviceInfo describe_device(int ordinal) {
+  const DeviceProperties properties = read_device_properties(ordinal);
+  DeviceInfo info;
+  info.name = device_name(ordinal);
+  info.description = properties.name;
+  info.memory_bytes = properties.memory_bytes;
+  DEMI_CUDA_CHECK(cudaSetDevice(ordinal));
+  std::size_t total = 0;
+  DEMI_CUDA_CHECK(cudaMemGetInfo(&info.free_bytes, &total));
+  info.compute_capability = properties.compute_capability;
+  info.multiprocessors = properties.multiprocessors;
+  DEMI_CUDA_CHECK(cudaDriverGetVersion(&info.driver_version));
+  info.tensor_cores = properties.compute_capability >= 70;
+  info.float16 = true;
+  info.bfloat16 = properties.supports_bfloat16();
+  return info;
+}
+
+/// Those that can be used; `reason` says why others cannot, such as one that is too old beside one
+/// that is not. Leaves the thread's current device as it was.
 std::vector<DeviceInfo> list_devices(std::string& reason) {
   std::vector<DeviceInfo> list;
   const int count = device_count(reason);
+  int current = 0;
+  if (count > 0) DEMI_CUDA_CHECK(cudaGetDevice(&current));
   for (int ordinal = 0; ordinal < count; ++ordinal) {
-    const DeviceProperties properties = read_device_properties(ordinal);
-    DeviceInfo info;
-    info.name = device_name(ordinal);
-    info.description = properties.name;
-    info.memory_bytes = properties.memory_bytes;
-    DEMI_CUDA_CHECK(cudaSetDevice(ordinal));
-    std::size_t total = 0;
-    DEMI_CUDA_CHECK(cudaMemGetInfo(&info.free_bytes, &total));
-    info.compute_capability = properties.compute_capability;
-    info.multiprocessors = properties.multiprocessors;
-    DEMI_CUDA_CHECK(cudaDriverGetVersion(&info.driver_version));
-    info.tensor_cores = properties.compute_capability >= 70;
-    info.float16 = true;
-    info.bfloat16 = properties.supports_bfloat16();
-    list.push_back(std::move(info));
+    try {
+      list.push_back(describe_device(ordinal));
+    } catch (const DeviceError& error) {
+      reason +=
+          (reason.empty() ? "" : "; ") + device_name(ordinal) + " cannot be used: " + error.what();
+      (void)cudaGetLastError();
+    }
   }
+  if (count > 0) (void)cudaSetDevice(current);
   return list;
 }
 

@@ -164,7 +164,9 @@ bool LtProduct::choose_algorithm(std::string& reason) {
   const cublasStatus_t status =
       cublasLtMatmulAlgoGetHeuristic(context_.cublas_lt(), operation_, a_, b_, d_, d_,
                                      preference.get(), kCandidates, results.data(), &count);
-  if (status != CUBLAS_STATUS_SUCCESS && status != CUBLAS_STATUS_NOT_SUPPORTED) {
+  // Any other failure says that it has none: which epilogues it refuses how is not documented.
+  if (status == CUBLAS_STATUS_ALLOC_FAILED || status == CUBLAS_STATUS_NOT_INITIALIZED ||
+      status == CUBLAS_STATUS_EXECUTION_FAILED) {
     DEMI_CUDA_CHECK(status);
   }
   results.resize(status == CUBLAS_STATUS_SUCCESS ? static_cast<std::size_t>(count) : 0);
@@ -174,7 +176,9 @@ bool LtProduct::choose_algorithm(std::string& reason) {
              (problem_.has_bias_gradient ? " with the gradient of a bias" : "");
     return false;
   }
-  algorithm_ = results[fastest(results.data(), results.size())].algo;
+  const std::size_t chosen = fastest(results.data(), results.size(), reason);
+  if (chosen == results.size()) return false;
+  algorithm_ = results[chosen].algo;
   return true;
 }
 
@@ -189,8 +193,9 @@ std::string LtProduct::key() const {
                      context_.options().allow_tf32 ? ", tf32" : "");
 }
 
-std::size_t LtProduct::fastest(const cublasLtMatmulHeuristicResult_t* results, std::size_t count) {
-  if (count < 2 || !context_.options().autotune) return 0;
+std::size_t LtProduct::fastest(const cublasLtMatmulHeuristicResult_t* results, std::size_t count,
+                               std::string& reason) {
+  if (!context_.options().autotune) return 0;
   // Different algorithms sum in different order: once chosen, one is used for all equal products.
   if (const auto known = context_.tuned_engines().find(key())) {
     const auto index = static_cast<std::size_t>(known->engine);
@@ -213,19 +218,23 @@ std::size_t LtProduct::fastest(const cublasLtMatmulHeuristicResult_t* results, s
   std::byte* d = b + elements[1];
   std::byte* bias = d + elements[2];
   // By turns, so that a clock that changes meanwhile favours none; the first round warms up.
-  std::vector<float> least(count, 1e30F);
+  std::vector<float> least(count, kNever);
   Event start, end;
   for (int round = 0; round <= kRounds; ++round) {
     for (std::size_t i = 0; i < count; ++i) {
-      start.record(context_.stream());
-      run(results[i].algo, a, b, bias, d, bias + elements[3]);
-      end.record(context_.stream());
-      const float milliseconds = end.milliseconds_since(start);
+      if (round > 1 && least[i] == kNever) continue;
+      const float milliseconds = milliseconds_of(context_.stream(), reason, [&] {
+        start.record(context_.stream());
+        run(results[i].algo, a, b, bias, d, bias + elements[3]);
+        end.record(context_.stream());
+        return end.milliseconds_since(start);
+      });
       if (round > 0) least[i] = std::min(least[i], milliseconds);
     }
   }
   // The heuristic's order decides between those that a measurement cannot tell apart.
   const float best = *std::min_element(least.begin(), least.end());
+  if (best == kNever) return count;
   std::size_t chosen = 0;
   while (least[chosen] > best * 1.03F) ++chosen;
   context_.tuned_engines().keep(key(), {.engine = static_cast<std::int64_t>(chosen), .knobs = {}});

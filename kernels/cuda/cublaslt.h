@@ -69,8 +69,9 @@ class LtProduct {
     return problem_.has_bias || problem_.has_bias_gradient;
   }
   bool choose_algorithm(std::string& reason);
+  /// The place of the algorithm to use; `count`, with a reason, if none of them runs.
   [[nodiscard]] std::size_t fastest(const cublasLtMatmulHeuristicResult_t* results,
-                                    std::size_t count);
+                                    std::size_t count, std::string& reason);
   void run(const cublasLtMatmulAlgo_t& algorithm, const void* a, const void* b, const void* bias,
            void* d, void* workspace);
   [[nodiscard]] std::string key() const;

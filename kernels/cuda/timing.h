@@ -3,7 +3,11 @@
 
 #include <cstddef>
 
+#include <string>
+
 #include <cuda_runtime.h>
+
+#include <demi/error.h>
 
 #include "kernels/cuda/check.h"
 
@@ -53,6 +57,22 @@ class Event {
  private:
   cudaEvent_t event_ = nullptr;
 };
+
+/// What one that cannot be run is said to take.
+inline constexpr float kNever = 1e30F;
+
+/// Calls `measure`, which runs something on `stream` and returns milliseconds: kNever, with the
+/// error in `reason`, if it throws a DeviceError after which the stream can still be used.
+template <class Measure>
+[[nodiscard]] float milliseconds_of(cudaStream_t stream, std::string& reason, Measure&& measure) {
+  try {
+    return measure();
+  } catch (const DeviceError& error) {
+    if (cudaStreamSynchronize(stream) != cudaSuccess) throw;
+    reason = error.what();
+    return kNever;
+  }
+}
 
 /// `bytes` up to the next multiple of 256, the alignment of libraries' workspaces.
 [[nodiscard]] constexpr std::size_t padded(std::size_t bytes) {

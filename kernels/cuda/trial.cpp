@@ -100,7 +100,7 @@ bool is_faster(Kernel& rival, Kernel& first, const KernelRequest& request, Conte
   if (failure_on(operands, rival, context).empty()) {
     const std::array<Kernel*, 2> kernels = {&first, &rival};
     std::array<cudnn::Measurement, 2> least = {
-        {{1e30F, first.workspace_bytes()}, {1e30F, rival.workspace_bytes()}}};
+        {{kNever, first.workspace_bytes()}, {kNever, rival.workspace_bytes()}}};
     Event start, end;
     // By turns, so that a clock that changes meanwhile favours none; the first round warms up.
     for (int round = 0; round <= kRounds; ++round) {

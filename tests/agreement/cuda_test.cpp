@@ -1,5 +1,5 @@
-// Whole training runs on the emulated GPU: they must agree with the CPU, and replay one graph
-// per step without making the host wait.
+// Whole training runs on a GPU: they must agree with the CPU, and, as the emulated one counts,
+// replay one graph per step without making the host wait.
 #include <map>
 #include <string>
 
@@ -12,6 +12,7 @@
 #include "tests/support/compare.h"
 #include "tests/support/emulated_gpu.h"
 #include "tests/support/environment.h"
+#include "tests/support/op_harness.h"
 
 namespace demi {
 namespace {
@@ -61,12 +62,21 @@ RunResult train(const RunCase& run, const std::string& device) {
   return result;
 }
 
-class EmulatedGpu : public testing::EmulatedGpuTest {
+class EmulatedGpu : public testing::EmulatedGpuTest {};
+
+/// On the GPU that DEMI_TEST_DEVICE names, else on the emulated one.
+class GpuTraining : public testing::EmulatedGpuTest {
  protected:
+  void SetUp() override {
+    if (!is_real()) EmulatedGpuTest::SetUp();
+  }
+
+  static bool is_real() { return testing::test_device().rfind("cuda:", 0) == 0; }
+
   static void expect_agreement(const RunCase& run, double tolerance) {
     SCOPED_TRACE(run.policy);
     const RunResult cpu = train(run, "cpu");
-    const RunResult gpu = train(run, "cuda-emu");
+    const RunResult gpu = train(run, is_real() ? testing::test_device() : "cuda-emu");
     EXPECT_NEAR(gpu.history.last("loss"), cpu.history.last("loss"), tolerance);
     EXPECT_NEAR(gpu.evaluated.at("loss"), cpu.evaluated.at("loss"), tolerance);
     EXPECT_EQ(gpu.history.status.step, cpu.history.status.step);
@@ -80,12 +90,12 @@ class EmulatedGpu : public testing::EmulatedGpuTest {
   }
 };
 
-TEST_F(EmulatedGpu, TrainsMnistCnnLikeTheCpu) {
+TEST_F(GpuTraining, AgreesWithTheCpuForMnistCnn) {
   expect_agreement({.build = &models::mnist_cnn, .epochs = 7}, 1e-4);
   expect_agreement({.build = &models::mnist_cnn, .policy = "mixed_float16", .epochs = 7}, 1e-2);
 }
 
-TEST_F(EmulatedGpu, TrainsResnet20LikeTheCpu) {
+TEST_F(GpuTraining, AgreesWithTheCpuForResnet20) {
   const RunCase run = {
       .build = &models::resnet20, .image = {16, 16, 3}, .batch_size = 8, .samples = 16};
   expect_agreement(run, 1e-3);
@@ -94,7 +104,7 @@ TEST_F(EmulatedGpu, TrainsResnet20LikeTheCpu) {
   expect_agreement(mixed, 3e-2);
 }
 
-TEST_F(EmulatedGpu, TrainsWithCallsOfCudnnLikeTheCpu) {
+TEST_F(GpuTraining, AgreesWithTheCpuByCallsOfCudnn) {
   const testing::Environment preference("DEMI_PREFER", "cudnn");
   for (const char* policy : {"float32", "mixed_float16"}) {
     // The loss of a residual network after two steps is large, about 16.
@@ -135,7 +145,7 @@ TEST_F(EmulatedGpu, PlansTheCallsOfCudnnThatArePreferred) {
                                         {"cudnnBatchNormalizationBackward", 21}}));
 }
 
-TEST_F(EmulatedGpu, SkipsTheStepsThatOverflowLikeTheCpu) {
+TEST_F(GpuTraining, SkipsTheStepsThatOverflowLikeTheCpu) {
   RunCase run = {.build = &models::mnist_cnn, .policy = "mixed_float16", .epochs = 2};
   run.initial_scale = 16777216;
   EXPECT_GT(train(run, "cpu").history.status.skipped_steps, 0) << "nothing overflowed";

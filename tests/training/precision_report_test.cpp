@@ -58,10 +58,10 @@ class PrecisionReportForAGpu : public PrecisionReport {
     try {
       const PrecisionPlan plan = planned(compiled("float32"), "h200");
       if (find(plan, "conv2d_1", "conv2d", "forward").kernel.rfind("cudnn", 0) != 0) {
-        GTEST_SKIP() << "NO PLANNING TEST: cuDNN is not installed";
+        GTEST_SKIP() << "NOT TESTED, no cuDNN";
       }
     } catch (const DeviceError& error) {
-      GTEST_SKIP() << "NO PLANNING TEST: " << error.what();
+      GTEST_SKIP() << "NOT TESTED, no CUDA plugin: " << error.what();
     }
   }
 };

@@ -15,8 +15,8 @@ constexpr int kRuns = 5;
 
 }  // namespace
 
-std::size_t fastest(std::span<Plan> plans, cudaStream_t stream) {
-  if (plans.size() < 2) return 0;
+std::optional<std::size_t> fastest(std::span<Plan> plans, cudaStream_t stream,
+                                   std::string& reason) {
   const std::vector<Graph::Tensor>& tensors = plans.front().graph().tensors();
   std::size_t bytes = 0;
   for (const Graph::Tensor& tensor : tensors) bytes += padded(tensor.bytes);
@@ -36,13 +36,18 @@ std::size_t fastest(std::span<Plan> plans, cudaStream_t stream) {
   Event start, end;
   std::vector<Measurement> measurements;
   for (Plan& plan : plans) {
-    for (int i = 0; i < kWarmUps; ++i) plan.run(pointers, next);
-    start.record(stream);
-    for (int i = 0; i < kRuns; ++i) plan.run(pointers, next);
-    end.record(stream);
-    measurements.push_back({end.milliseconds_since(start) / kRuns, plan.workspace_bytes()});
+    const float milliseconds = milliseconds_of(stream, reason, [&] {
+      for (int i = 0; i < kWarmUps; ++i) plan.run(pointers, next);
+      start.record(stream);
+      for (int i = 0; i < kRuns; ++i) plan.run(pointers, next);
+      end.record(stream);
+      return end.milliseconds_since(start) / kRuns;
+    });
+    measurements.push_back({milliseconds, plan.workspace_bytes()});
   }
-  return preferred(measurements);
+  const std::size_t best = preferred(measurements);
+  if (measurements[best].milliseconds == kNever) return std::nullopt;
+  return best;
 }
 
 }  // namespace demi::cuda::cudnn

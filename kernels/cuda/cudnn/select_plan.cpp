@@ -145,9 +145,10 @@ std::optional<Plan> select_plan(Context& context, const PlanRequest& request, st
     return std::nullopt;
   }
   if (!tune) return std::move(plans.front());
-  const std::size_t best = fastest(plans, context.stream());
-  context.tuned_engines().keep(key, plans[best].choice());
-  return std::move(plans[best]);
+  const std::optional<std::size_t> best = fastest(plans, context.stream(), reason);
+  if (!best) return std::nullopt;
+  context.tuned_engines().keep(key, plans[*best].choice());
+  return std::move(plans[*best]);
 }
 
 }  // namespace demi::cuda::cudnn

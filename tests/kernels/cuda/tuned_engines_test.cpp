@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <demi/error.h>
 #include <demi/ops/conv2d.h>
 
 #include "kernels/backend.h"
@@ -104,6 +105,28 @@ TEST_F(TunedEngines, OfAFileThatIsNoUseAreMeasuredAgainWithAMessage) {
     EXPECT_EQ(files().size(), 1U);
     EXPECT_NO_THROW((void)read(files()[0])) << "the file was not replaced";
   }
+}
+
+TEST_F(TunedEngines, AreThoseThatRunWhenTheyAreTimed) {
+  const auto fail_after = DEMI_EMULATOR(demi_emulator_fail_call_after);
+  constexpr int kNotSupported = 801;
+  const std::string best = choose();
+  bool another = false;
+  for (int calls = 0; calls < 200; ++calls) {
+    fs::remove_all(folder_);
+    fail_after(calls, kNotSupported);
+    std::string chosen;
+    try {
+      chosen = choose();
+    } catch (const DeviceError& error) {
+      // What failed was a call of the runtime, not an engine.
+      EXPECT_EQ(std::string(error.what()).find("[cudnn] running"), std::string::npos)
+          << error.what();
+    }
+    fail_after(-1, 0);
+    another = another || (!chosen.empty() && chosen != best);
+  }
+  EXPECT_TRUE(another) << "no engine failed while it was timed";
 }
 
 TEST_F(TunedEngines, AreNotWrittenWhereThereIsNoFolder) {
