@@ -59,7 +59,9 @@ Context::~Context() {
   if (!has_device()) return;
   // At the end of the process CUDA may already be gone, and cuDNN's handle with it: destroying it
   // then would crash. After an error that no call recovers from there is nothing to give back.
-  if (cudaStreamSynchronize(stream_) != cudaSuccess) {
+  // Other errors do not come back.
+  if (cudaStreamSynchronize(stream_) != cudaSuccess &&
+      cudaStreamSynchronize(stream_) != cudaSuccess) {
     (void)counters_.release();
     return;
   }

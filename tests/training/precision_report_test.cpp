@@ -151,7 +151,7 @@ TEST_F(PrecisionReportForAGpu, UsesTensorCoresFor16BitsOnly) {
   const OpPrecision& slow = find(wide, "conv2d_1", "conv2d", "forward");
   EXPECT_FALSE(slow.uses_tensor_cores);
   EXPECT_EQ(slow.without_tensor_cores, "float32, and TF32 is not allowed");
-  EXPECT_THAT(wide.hints, Contains(HasSubstr("15 times that of float32")));
+  EXPECT_THAT(wide.hints, Contains(HasSubstr("16 times that of float32")));
 }
 
 TEST_F(PrecisionReportForAGpu, EstimatesFromPeaksOfTheDevice) {
