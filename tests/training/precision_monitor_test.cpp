@@ -125,6 +125,43 @@ TEST(PrecisionMonitor, TellsAnOverflowForwardWhenAStepIsSkipped) {
   expect_contains(monitor->diagnoses()[0], "forward pass). It is an overflow on the way forward");
 }
 
+TEST(PrecisionMonitor, DiagnosesASkippedStepOnItsWholeBatch) {
+  Model model = with_middle_layer("mixed_float16", 1);
+  model.compile({.optimizer = "sgd", .loss = "mse", .device = "cpu"});
+  const auto monitor = std::make_shared<PrecisionMonitor>(
+      PrecisionMonitorOptions{.every_steps = 1000, .samples = 4, .verbose = false});
+  Tensor x = Tensor::full({8, 2}, 1, float32);
+  // Beyond the samples that looks are at.
+  x.data<float>()[2 * 6] = x.data<float>()[2 * 6 + 1] = 40000;
+  (void)model.fit(Dataset(x.clone(), Tensor({8, 3}, float32)), options_with(monitor));
+  ASSERT_EQ(monitor->diagnoses().size(), 1u);
+  expect_contains(monitor->diagnoses()[0], "first arises in layer 'middle' (");
+  expect_contains(monitor->diagnoses()[0], "It is an overflow on the way forward");
+}
+
+TEST(PrecisionMonitor, WithoutMemoryOfItsOwnLetsTrainingGoOn) {
+  /// Lets nothing more be taken from the first step on.
+  class Limit final : public Callback {
+   public:
+    void on_train_batch_begin(std::int64_t) override {
+      memory::configure("cpu", {.limit_bytes = memory::stats("cpu").reserved + 64});
+    }
+  };
+  Model model = classifier("mixed_float16");
+  model.compile({.optimizer = "sgd", .loss = "sparse_categorical_crossentropy", .device = "cpu"});
+  const auto monitor = quiet_monitor(1);
+  FitOptions options = options_with(monitor);
+  options.callbacks.insert(options.callbacks.begin(), std::make_shared<Limit>());
+  ::testing::internal::CaptureStderr();
+  const History history = model.fit(blobs(32), options);
+  memory::configure("cpu", {});
+  const std::string said = ::testing::internal::GetCapturedStderr();
+  expect_contains(said, "[precision_monitor] looks no more from step 1 on, training goes on: ");
+  EXPECT_EQ(said.find("looks no more"), said.rfind("looks no more")) << "said once";
+  EXPECT_EQ(history.status.step, 4);
+  EXPECT_TRUE(monitor->report().layers.empty());
+}
+
 TEST(PrecisionMonitor, TellsAnOverflowOnTheWayBack) {
   Model model = classifier("mixed_float16");
   model.compile({.optimizer = LossScaleOptimizer(SGD(), {.initial_scale = std::ldexp(1.0, 24)}),

@@ -56,6 +56,9 @@ struct PrecisionMonitorOptions {
 /// looks at what float16 would have made of each value. In a model that computes in float32
 /// throughout it looks at the values that would be float16 under mixed_float16.
 ///
+/// Where the device lacks the memory for that, it says so once, looks no more, and training goes
+/// on.
+///
 /// When a step was skipped, or the loss is not finite without loss scaling, it says where the first
 /// non-finite value comes from: a NaN of float32 itself, an overflow of float16 on the way forward,
 /// which no loss scale heals, or one on the way back, which a smaller scale does.

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include <demi/error.h>
 #include <demi/model.h>
 #include <demi/optimizers/loss_scale_optimizer.h>
 #include <fmt/format.h>
@@ -27,22 +28,43 @@ struct PrecisionMonitor::State {
   std::int64_t last_step = 0;
   std::int64_t last_skip = -1;
   double loss_scale = LossScaleOptions().initial_scale;
+  bool lacks_memory = false;
 
   internal::LayerRanges look(std::unique_ptr<internal::ObservedStep>& observed,
                              std::int64_t samples, std::int64_t step_number);
+  internal::LayerRanges ranges_of_batch(std::unique_ptr<internal::ObservedStep>& observed,
+                                        std::int64_t samples);
 };
 
-/// Adds what the next or last step computes on the first `samples` of its batch.
+/// What the next or last step computes on the first `samples` of its batch; 0: on all of it.
+internal::LayerRanges PrecisionMonitor::State::ranges_of_batch(
+    std::unique_ptr<internal::ObservedStep>& observed, std::int64_t samples) {
+  const std::int64_t rows = trainer->batch.program->spec().inputs[0].type.shape[0];
+  // The last batch of an epoch may have fewer samples.
+  const bool fits = observed && (samples > 0 ? observed->rows() <= rows : observed->rows() == rows);
+  if (!fits) {
+    observed = std::make_unique<internal::ObservedStep>(*trainer, Precision::kFloat32, samples);
+  }
+  return internal::look_at_ranges(*observed);
+}
+
+/// Adds what the batch computes. Nothing if the device lacks the memory: training needs it more.
 internal::LayerRanges PrecisionMonitor::State::look(
     std::unique_ptr<internal::ObservedStep>& observed, std::int64_t samples,
     std::int64_t step_number) {
-  const std::int64_t rows = trainer->batch.program->spec().inputs[0].type.shape[0];
-  // The last batch of an epoch may have fewer samples.
-  if (!observed || rows < observed->rows()) {
-    observed = std::make_unique<internal::ObservedStep>(*trainer, Precision::kFloat32, samples);
-  }
+  if (lacks_memory) return {};
   if (const LossScaleOptimizer* scaler = trainer->loss_scaler()) loss_scale = scaler->scale();
-  internal::LayerRanges seen = internal::look_at_ranges(*step);
+  internal::LayerRanges seen;
+  try {
+    seen = ranges_of_batch(observed, samples);
+  } catch (const OutOfMemory& error) {
+    lacks_memory = true;
+    step.reset();
+    whole_step.reset();
+    std::cerr << "[precision_monitor] looks no more from step " << step_number
+              << " on, training goes on: " << error.what() << '\n';
+    return {};
+  }
   trainer->add_range_sample(internal::summarize_ranges(seen, step_number, loss_scale));
   internal::add_ranges(ranges, seen);
   last_step = step_number;
