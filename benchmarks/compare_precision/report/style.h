@@ -39,7 +39,9 @@ pre { overflow-x: auto; font-size: .8rem; line-height: 1.35; }
 @media print { :root { color-scheme: light; --ink: #000; --soft: #444; --line: #ccc; --page: #fff;
     --c0: #0072b2; --c1: #d55e00; --c2: #009e73; --c3: #cc79a7; --c4: #b58a00; --c5: #56b4e9; }
   body { max-width: none; padding: 0; font-size: 11px; } figure, tr { break-inside: avoid; }
-  h2 { break-after: avoid; } .charts { grid-template-columns: 1fr 1fr; }
+  h2, h3, h2 + p { break-after: avoid; } .charts { grid-template-columns: 1fr 1fr; }
+  .scroll, pre { overflow: visible; } .scroll table { font-size: 8.5px; }
+  .scroll th, .scroll td { padding: 2px 4px; white-space: normal; }
   .area, .a0, .a1, .a2, .a3, .a4, .a5, rect { print-color-adjust: exact;
     -webkit-print-color-adjust: exact; } }
 )css";
