@@ -153,7 +153,9 @@ TEST(KeepWeightCopies, ConvertsAfterWhateverElseOverwritesAWeight) {
   const auto graph = ir::Graph::create();
   const ir::TraceScope trace(graph);
   const SymbolicTensor value = graph->tensor(graph->add_input("value", {filter.shape(), float32}));
-  ops::assign(filter, value, ir::emit_constant(value, 1, boolean));
+  const SymbolicTensor always = ir::emit_constant(value, 1, boolean);
+  const SymbolicTensor variable = filter;
+  ops::assign(variable, value, always);
   keep_weight_copies(*graph, kGpu);
   verify(*graph);
   expect_golden("passes/gpu_assign.txt", to_string(*graph));

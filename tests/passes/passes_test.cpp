@@ -59,7 +59,10 @@ TEST(Autocast, RunsADenseLayerInFloat16AndItsSoftmaxInFloat32) {
   Net net(float16);
   const Variable w = weight("w", {3, 2}), b = weight("b", {2});
   const SymbolicTensor x = net.input("x", {4, 3});
-  net.graph->add_output("y", ops::softmax(ops::add(ops::matmul(x, w), b)).value());
+  // One by one: compilers differ in the order in which they evaluate arguments.
+  const SymbolicTensor bias = b;
+  const SymbolicTensor kernel = w;
+  net.graph->add_output("y", ops::softmax(ops::add(ops::matmul(x, kernel), bias)).value());
   autocast(*net.graph);
   verify(*net.graph);
   expect_golden("passes/autocast_dense.txt", to_string(*net.graph));
@@ -108,7 +111,10 @@ TEST(Autocast, PromotesElementwiseOpsToTheWidestOperandButNotByConstants) {
 TEST(Differentiate, WritesTheBackwardHalfOfADenseLayer) {
   Net net(float16);
   const Variable w = weight("w", {3, 2}), b = weight("b", {2});
-  const SymbolicTensor h = ops::relu(ops::add(ops::matmul(net.input("x", {4, 3}), w), b));
+  const SymbolicTensor bias = b;
+  const SymbolicTensor kernel = w;
+  const SymbolicTensor x = net.input("x", {4, 3});
+  const SymbolicTensor h = ops::relu(ops::add(ops::matmul(x, kernel), bias));
   net.leave_layer();
   const SymbolicTensor loss = ops::mean(ops::square(ops::cast(h, float32)));
   autocast(*net.graph);
@@ -213,7 +219,8 @@ TEST(Fuse, KeepsOnlyPooledValueAndIndexForTheBackwardHalf) {
   const Variable w = weight("w", {3, 3, 3, 8}), b = weight("b", {8}), w2 = weight("w2", {72, 4});
   const SymbolicTensor x = net.input("x", {2, 8, 8, 3});
   const SymbolicTensor h = conv_block({x, w, b})[0];
-  const SymbolicTensor y = ops::matmul(ops::reshape(h, {2, 72}), w2);
+  const SymbolicTensor kernel = w2;
+  const SymbolicTensor y = ops::matmul(ops::reshape(h, {2, 72}), kernel);
   net.leave_layer();
   const SymbolicTensor loss = ops::mean(ops::square(ops::cast(y, float32)));
   autocast(*net.graph);

@@ -293,7 +293,9 @@ TEST_F(CudnnCalls, ThatFailWhenTheyAreTriedAreNotChosen) {
   }
 }
 
-TEST(PreferredKernels, HaveTwoNames) {
+class PreferredKernels : public testing::EmulatedGpuTest {};
+
+TEST_F(PreferredKernels, HaveTwoNames) {
   const Environment preference("DEMI_PREFER", "cudn");
   EXPECT_EQ(testing::message_of<std::invalid_argument>([] { (void)make_backend("cuda-emu"); }),
             "[device] expected DEMI_PREFER to be 'cudnn' or 'own'. Received: 'cudn'.");
