@@ -129,16 +129,36 @@ TEST_F(PrecisionReport, RefusesWhatMemoryPlanRefuses) {
               HasSubstr("mixed_floot16"));
 }
 
-TEST_F(PrecisionReport, IsATableOfAtMostAHundredColumns) {
-  const std::string text = to_string(compiled("mixed_float16").precision_report(16));
-  EXPECT_THAT(text, HasSubstr("Precision of one step under mixed_float16, batch 16, on cpu"));
-  EXPECT_THAT(text, HasSubstr("conv2d_1: conv2d "));
-  EXPECT_THAT(text, HasSubstr("In float32 although the model computes in float16"));
-  EXPECT_THAT(text, HasSubstr("Hints:\n"));
+void expect_a_hundred_columns(const PrecisionPlan& plan) {
+  const std::string text = to_string(plan);
   std::size_t begin = 0;
   for (std::size_t end; (end = text.find('\n', begin)) != std::string::npos; begin = end + 1) {
     EXPECT_LE(end - begin, 100u) << text.substr(begin, end - begin);
   }
+}
+
+TEST_F(PrecisionReport, IsATableOfAtMostAHundredColumns) {
+  const PrecisionPlan plan = compiled("mixed_float16").precision_report(16);
+  const std::string text = to_string(plan);
+  EXPECT_THAT(text, HasSubstr("Precision of one step under mixed_float16, batch 16, on cpu\n"));
+  EXPECT_THAT(text, HasSubstr("conv2d_1: conv2d "));
+  EXPECT_THAT(text, HasSubstr("In float32 although the model computes in float16"));
+  EXPECT_THAT(text, HasSubstr("Hints:\n"));
+  expect_a_hundred_columns(plan);
+}
+
+TEST_F(PrecisionReportForAGpu, IsATableOfAtMostAHundredColumns) {
+  for (const char* policy : {"float32", "mixed_float16", "mixed_bfloat16"}) {
+    for (const char* profile : {"t4", "rtx4090", "h200"}) {
+      expect_a_hundred_columns(planned(compiled(policy), profile));
+    }
+  }
+}
+
+TEST_F(PrecisionReportForAGpu, NamesTheOwnKernelThatUsesNoTensorCores) {
+  const PrecisionPlan plan = planned(compiled("mixed_float16"), "h200");
+  EXPECT_EQ(find(plan, "dense", "matmul", "forward").without_tensor_cores,
+            "'few_columns', the first kernel that takes it, uses none");
 }
 
 TEST_F(PrecisionReportForAGpu, UsesTensorCoresFor16BitsOnly) {

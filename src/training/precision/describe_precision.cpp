@@ -89,8 +89,10 @@ std::string why_no_tensor_cores(const ir::Graph& graph, const ir::Node& node, co
   } else if (tensor_core_flops(*peaks, op.computed) == 0) {
     return fmt::format("this GPU has none for {}", to_string(op.computed));
   }
+  if (!is_of_library(op))
+    return "'" + kernel.name() + "', the first kernel that takes it, uses none";
   const std::string extent = odd_extent(graph, node);
-  return extent.empty() ? "the chosen kernel uses none" : extent + ": no multiple of 8";
+  return extent.empty() ? "the chosen engine uses none" : extent + ": no multiple of 8";
 }
 
 /// The description without what stands elsewhere in the report.
@@ -147,6 +149,10 @@ OpPrecision describe(const plan::Plan& plan, const plan::Step& step, DType narro
 }
 
 }  // namespace
+
+bool is_of_library(const OpPrecision& op) {
+  return op.kernel.rfind("cudnn", 0) == 0 || op.kernel.rfind("cublaslt", 0) == 0;
+}
 
 std::size_t moved_bytes(const ir::Graph& graph, const ir::Node& node) {
   std::size_t bytes = 0;

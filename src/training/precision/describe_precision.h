@@ -16,6 +16,10 @@ namespace demi::internal {
                                                        const plan::Plan& plan,
                                                        const std::optional<DevicePeaks>& peaks);
 
+/// Whether cuDNN or cuBLASLt computes it, which choose between engines with and without tensor
+/// cores.
+[[nodiscard]] bool is_of_library(const OpPrecision& op);
+
 /// Bytes that a node reads and writes.
 [[nodiscard]] std::size_t moved_bytes(const ir::Graph& graph, const ir::Node& node);
 

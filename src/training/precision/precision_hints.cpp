@@ -107,7 +107,7 @@ class Hints {
     std::set<std::string> told;
     for (std::size_t i = 0; i < precision_.ops.size(); ++i) {
       const OpPrecision& op = precision_.ops[i];
-      if (!op.multiplies || !is_half(op.computed)) continue;
+      if (!op.multiplies || !is_half(op.computed) || !is_of_library(op)) continue;
       const std::string odd = odd_extent(*plan_.graph, plan_.graph->node(plan_.steps[i].node));
       if (odd.empty() || !told.insert(op.layer).second) continue;
       hints_.push_back(fmt::format("{} has {}: tensor cores want multiples of {}",

@@ -37,6 +37,24 @@ void count(Counts& counts, const std::string& text) {
   }
 }
 
+/// Lines of at most 100 columns, indented.
+std::string wrapped(const std::string& sentence) {
+  constexpr std::size_t kColumns = 100;
+  std::string text = " ";
+  std::size_t column = 1;
+  for (std::size_t begin = 0; begin < sentence.size();) {
+    const std::size_t end = std::min(sentence.find(' ', begin), sentence.size());
+    if (column + 1 + (end - begin) > kColumns) {
+      text += "\n   ";
+      column = 3;
+    }
+    text += " " + sentence.substr(begin, end - begin);
+    column += 1 + (end - begin);
+    begin = end + 1;
+  }
+  return text + "\n";
+}
+
 std::string operations(int count) {
   return fmt::format("{} operation{}", count, count == 1 ? "" : "s");
 }
@@ -76,8 +94,8 @@ std::string fallbacks(const PrecisionPlan& plan) {
 
 std::string to_string(const PrecisionPlan& plan) {
   std::string text = fmt::format(
-      "Precision of one step under {}, batch {}, on {}; sums are float32 (of float64, "
-      "float64)\n{:>4} {:<36} {:<8} {:<8} {:<8} {:<19} {:<3} {:>7}\n",
+      "Precision of one step under {}, batch {}, on {}\nSums are float32, of float64 values "
+      "float64.\n{:>4} {:<36} {:<8} {:<8} {:<8} {:<19} {:<3} {:>7}\n",
       plan.policy, plan.batch_size, plan.device, "", "operation", "asked", "computed", "stored",
       "kernel", "TC", "est. us");
   Counts reasons;
@@ -105,7 +123,7 @@ std::string to_string(const PrecisionPlan& plan) {
   }
   text += fallbacks(plan);
   if (!plan.hints.empty()) text += "\nHints:\n";
-  for (const std::string& hint : plan.hints) text += "  " + hint + "\n";
+  for (const std::string& hint : plan.hints) text += wrapped(hint);
   return text;
 }
 
