@@ -115,6 +115,14 @@ TEST_F(MeasuredMemory, OfResnet20IsThePlanned) {
   check({"resnet20", &models::resnet20, {7}}, "cpu", "mixed_float16");
 }
 
+TEST_F(MeasuredMemory, OfResnet20InLargeBatchesIsThePlanned) {
+#if defined(__SANITIZE_ADDRESS__)
+  GTEST_SKIP() << "NOT TESTED, steps of 1000 images take minutes under AddressSanitizer";
+#endif
+  check({"resnet20", &models::resnet20, {128, 1000}}, "cpu", "float32");
+  check({"resnet20", &models::resnet20, {128}}, "cpu", "mixed_float16");
+}
+
 TEST_F(EmulatedGpuMeasuredMemory, IsThePlanned) {
   check({"mlp", &models::mlp, {1, 7, 128}}, "cuda-emu", "float32");
   check({"mnist_cnn", &models::mnist_cnn, {1, 7}}, "cuda-emu", "mixed_float16");
