@@ -123,6 +123,24 @@ TEST_F(MeasuredMemory, OfResnet20InLargeBatchesIsThePlanned) {
   check({"resnet20", &models::resnet20, {128}}, "cpu", "mixed_float16");
 }
 
+TEST_F(MeasuredMemory, OfAPartialLastBatchIsWithinThatOfWholeOnes) {
+  Model model = models::mnist_cnn({28, 28, 1}, 10);
+  model.compile({.optimizer = Adam(),
+                 .loss = "sparse_categorical_crossentropy",
+                 .device = "cpu",
+                 .threads = 2});
+  const Dataset data(Tensor({40, 28, 28, 1}, uint8), Tensor({40}, uint8));
+  const MemoryPlan whole = model.memory_plan(16, {.data = data});
+  const MemoryPlan partial = model.memory_plan(8, {.data = data});
+  memory::reset_peak("cpu");
+  (void)model.fit(data, {.batch_size = 16, .epochs = 2, .verbose = 0});
+  const memory::Stats stats = memory::stats("cpu");
+  EXPECT_EQ(stats.arena_peak, whole.bytes.arena);
+  EXPECT_EQ(stats.arena_planned, whole.bytes.arena);
+  // The last batch has buffers of its own for its inputs, and nothing else.
+  EXPECT_EQ(stats.peak, whole.bytes.total + partial.bytes.input_buffers + partial.bytes.constants);
+}
+
 TEST_F(EmulatedGpuMeasuredMemory, IsThePlanned) {
   check({"mlp", &models::mlp, {1, 7, 128}}, "cuda-emu", "float32");
   check({"mnist_cnn", &models::mnist_cnn, {1, 7}}, "cuda-emu", "mixed_float16");
