@@ -8,7 +8,6 @@
 #include <vector>
 
 #include <demi/demi.h>
-#include <demi/ops/matmul.h>
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
@@ -16,6 +15,7 @@
 #include "kernels/forwarding_backend.h"
 #include "models/command_line.h"
 #include "models/training_run.h"
+#include "src/ir/work.h"
 #include "src/training/compile.h"
 #include "src/training/model_impl.h"
 #include "src/training/trainer.h"
@@ -70,42 +70,6 @@ class TimedBackend final : public ForwardingBackend {
   std::vector<double> best_;
 };
 
-/// Floating-point operations of a product or of a convolution without skipped zeros; 0 for other
-/// ops, whose floor is memory.
-double flops_of(const ir::Graph& graph, const ir::Node& node) {
-  const auto shape = [&](ir::ValueId value) { return graph.type(value).shape; };
-  const Shape out = shape(node.outputs[0]);
-  if (node.op->name == "matmul") {
-    const Shape a = shape(node.inputs[0]);
-    const bool turned = node.attributes.as<ops::MatmulAttributes>().transpose_a;
-    return 2.0 * static_cast<double>(out.elements() * a[turned ? 0 : 1]);
-  }
-  if (node.op->name.rfind("conv2d", 0) != 0) return 0;
-  // Filter elements × pixels of the output, before a pooling.
-  const auto& attributes = node.attributes.as<ops::Conv2DAttributes>();
-  const bool filter_out = node.op->name.find("filter") != std::string::npos;
-  const bool input_out = node.op->name.find("input") != std::string::npos;
-  const bool pooled = node.op->name.find("pooled") != std::string::npos;
-  const Shape x = input_out ? out : shape(node.inputs[0]);
-  const Shape filter = filter_out ? out : shape(node.inputs[input_out && pooled ? 0 : 1]);
-  const auto extent = [&](int axis) {
-    const std::int64_t pads = axis == 0 ? attributes.padding.top + attributes.padding.bottom
-                                        : attributes.padding.left + attributes.padding.right;
-    const auto i = static_cast<std::size_t>(axis);
-    return (x[axis + 1] + pads - attributes.dilation_rate[i] * (filter[axis] - 1) - 1) /
-               attributes.strides[i] +
-           1;
-  };
-  return 2.0 * static_cast<double>(x[0] * extent(0) * extent(1) * filter.elements());
-}
-
-double bytes_of(const ir::Graph& graph, const ir::Node& node) {
-  std::size_t bytes = 0;
-  for (const ir::ValueId value : node.inputs) bytes += graph.type(value).bytes();
-  for (const ir::ValueId value : node.outputs) bytes += graph.type(value).bytes();
-  return static_cast<double>(bytes);
-}
-
 void print_profile(const plan::Plan& plan, const std::vector<double>& best, const Options& options,
                    double gflops, double gbps) {
   double total = 0;
@@ -114,8 +78,9 @@ void print_profile(const plan::Plan& plan, const std::vector<double>& best, cons
   fmt::print("{:>9} {:>9} {:>6}  {}\n", "ms", "floor ms", "share", "kernel");
   for (std::size_t i = 0; i < plan.steps.size(); ++i) {
     const ir::Node& node = plan.graph->node(plan.steps[i].node);
-    const double flops = flops_of(*plan.graph, node);
-    const double floor = std::max(flops / gflops * 1e-9, bytes_of(*plan.graph, node) / gbps * 1e-9);
+    const double flops = 2 * ir::multiply_adds(*plan.graph, node);
+    const auto bytes = static_cast<double>(ir::moved_bytes(*plan.graph, node));
+    const double floor = std::max(flops / gflops * 1e-9, bytes / gbps * 1e-9);
     total += best[i];
     floor_total += floor;
     flops_total += flops;

@@ -22,7 +22,8 @@ struct OpPrecision {
   DType accumulation{};  ///< of sums inside the kernel
   std::string kernel;    ///< implementation and engine: "cudnn: engine 41", "cublaslt", "gemm"
   bool multiplies = false;  ///< a matrix product or a convolution
-  bool uses_tensor_cores = false;
+  /// None: a library chooses on the device, which is not there.
+  std::optional<bool> uses_tensor_cores = false;
   /// Why `multiplies` runs without them, or why that is not known; "" where it uses them or does
   /// not multiply.
   std::string without_tensor_cores;
@@ -30,7 +31,8 @@ struct OpPrecision {
   std::string fallback;
   std::size_t extra_bytes = 0;  ///< read and written more than with 16-bit operands, of a fallback
   /// Estimates from the device's peaks, in seconds: the larger of operations ÷ peak and bytes ÷
-  /// bandwidth, and how much of it 16 bits would save. None where no peaks are known (CPU).
+  /// bandwidth, and how much of it 16 bits would save; with tensor cores where that is not known.
+  /// None where no peaks are known (CPU).
   std::optional<double> seconds;
   std::optional<double> extra_seconds;
 };

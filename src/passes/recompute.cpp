@@ -25,6 +25,7 @@
 #include <utility>
 
 #include "src/ir/op_registry.h"
+#include "src/ir/work.h"
 #include "src/passes/passes.h"
 
 namespace demi::passes {
@@ -91,18 +92,14 @@ class Activations {
 
 double work_of(const ir::Graph& graph, const ir::Node& node) {
   if (node.op->is_view || node.op->infer == nullptr) return 0;
-  std::vector<TensorType> inputs;
   double moved = 0;
   for (const ir::ValueId input : node.inputs) {
-    inputs.push_back(graph.type(input));
-    moved += static_cast<double>(inputs.back().shape.elements());
+    moved += static_cast<double>(graph.type(input).shape.elements());
   }
   for (const ir::ValueId output : node.outputs) {
     moved += static_cast<double>(graph.type(output).shape.elements());
   }
-  const double multiply_adds =
-      node.op->multiply_adds == nullptr ? 0 : node.op->multiply_adds({inputs, node.attributes});
-  return std::max(moved, multiply_adds * kMultiplyAdd);
+  return std::max(moved, ir::multiply_adds(graph, node) * kMultiplyAdd);
 }
 
 /// Finds the nodes to repeat, before their uses, operands first.

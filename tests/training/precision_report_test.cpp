@@ -78,7 +78,7 @@ TEST_F(PrecisionReport, OfAMixedModelOnTheCpu) {
   EXPECT_EQ(conv.stored, float16);
   EXPECT_EQ(conv.accumulation, float32);
   EXPECT_TRUE(conv.multiplies);
-  EXPECT_FALSE(conv.uses_tensor_cores);
+  EXPECT_EQ(conv.uses_tensor_cores, false);
   EXPECT_EQ(conv.without_tensor_cores, "the CPU has none");
   EXPECT_EQ(conv.fallback, "");
   EXPECT_FALSE(conv.seconds.has_value());
@@ -164,12 +164,16 @@ TEST_F(PrecisionReportForAGpu, NamesTheOwnKernelThatUsesNoTensorCores) {
 TEST_F(PrecisionReportForAGpu, UsesTensorCoresFor16BitsOnly) {
   const PrecisionPlan mixed = planned(compiled("mixed_float16"), "h200");
   const OpPrecision& fast = find(mixed, "conv2d_1", "conv2d", "forward");
-  EXPECT_TRUE(fast.uses_tensor_cores) << to_string(mixed);
+  EXPECT_EQ(fast.uses_tensor_cores, true) << to_string(mixed);
+  // cuBLASLt has no device to choose an algorithm on.
+  EXPECT_TRUE(std::any_of(mixed.ops.begin(), mixed.ops.end(), [](const OpPrecision& op) {
+    return op.kernel == "cublaslt" && !op.uses_tensor_cores;
+  }));
   EXPECT_EQ(fast.without_tensor_cores, "");
   EXPECT_EQ(fast.kernel.rfind("cudnn: engine ", 0), 0u) << fast.kernel;
   const PrecisionPlan wide = planned(compiled("float32"), "h200");
   const OpPrecision& slow = find(wide, "conv2d_1", "conv2d", "forward");
-  EXPECT_FALSE(slow.uses_tensor_cores);
+  EXPECT_EQ(slow.uses_tensor_cores, false);
   EXPECT_EQ(slow.without_tensor_cores, "float32, and TF32 is not allowed");
   EXPECT_THAT(wide.hints, Contains(HasSubstr("16 times that of float32")));
 }

@@ -7,17 +7,10 @@
 #include <demi/ops/matmul.h>
 #include <fmt/format.h>
 
-#include "src/ir/op_registry.h"
+#include "src/ir/work.h"
 
 namespace demi::internal {
 namespace {
-
-double multiply_adds(const ir::Graph& graph, const ir::Node& node) {
-  if (node.op->multiply_adds == nullptr) return 0;
-  std::vector<TensorType> inputs;
-  for (const ir::ValueId value : node.inputs) inputs.push_back(graph.type(value));
-  return node.op->multiply_adds({inputs, node.attributes});
-}
 
 /// Of the largest floating operand that is read: parameters and scales do not decide what an op
 /// computes in.
@@ -81,7 +74,7 @@ std::size_t bytes_beyond_half(const ir::Graph& graph, const ir::Node& node) {
 std::string why_no_tensor_cores(const ir::Graph& graph, const ir::Node& node, const Kernel& kernel,
                                 const OpPrecision& op, const std::optional<DevicePeaks>& peaks) {
   if (!peaks) return "the CPU has none";
-  if (kernel.tensor_cores() == TensorCores::kUnknown) return "the library chooses on the device";
+  if (!op.uses_tensor_cores) return "the library chooses on the device";
   if (op.computed == DType::kFloat64) return "it computes in float64";
   if (op.computed == DType::kFloat32) {
     if (peaks->tf32_flops == 0) return "float32, and this GPU has no TF32";
@@ -134,16 +127,20 @@ OpPrecision describe(const plan::Plan& plan, const plan::Step& step, DType narro
   op.accumulation = op.computed == DType::kFloat64 ? DType::kFloat64 : DType::kFloat32;
   op.kernel = short_description(*step.kernel);
   op.multiplies = node.op->multiply_adds != nullptr;
-  op.uses_tensor_cores = step.kernel->tensor_cores() == TensorCores::kYes;
-  if (op.multiplies && !op.uses_tensor_cores) {
+  const TensorCores tensor_cores = step.kernel->tensor_cores();
+  op.uses_tensor_cores = tensor_cores == TensorCores::kUnknown
+                             ? std::nullopt
+                             : std::optional(tensor_cores == TensorCores::kYes);
+  if (op.multiplies && !op.uses_tensor_cores.value_or(false)) {
     op.without_tensor_cores = why_no_tensor_cores(graph, node, *step.kernel, op, peaks);
   }
   op.fallback = fallback_reason(node, op, narrow);
   if (!op.fallback.empty()) op.extra_bytes = bytes_beyond_half(graph, node);
   if (op.extra_bytes == 0) op.fallback.clear();
   if (peaks) {
-    add_time(op, *peaks, multiply_adds(graph, node), static_cast<double>(moved_bytes(graph, node)),
-             step.kernel->tensor_cores() != TensorCores::kNo, narrow);
+    add_time(op, *peaks, ir::multiply_adds(graph, node),
+             static_cast<double>(ir::moved_bytes(graph, node)), tensor_cores != TensorCores::kNo,
+             narrow);
   }
   return op;
 }
@@ -152,13 +149,6 @@ OpPrecision describe(const plan::Plan& plan, const plan::Step& step, DType narro
 
 bool is_of_library(const OpPrecision& op) {
   return op.kernel.rfind("cudnn", 0) == 0 || op.kernel.rfind("cublaslt", 0) == 0;
-}
-
-std::size_t moved_bytes(const ir::Graph& graph, const ir::Node& node) {
-  std::size_t bytes = 0;
-  for (const ir::ValueId value : node.inputs) bytes += graph.type(value).bytes();
-  for (const ir::ValueId value : node.outputs) bytes += graph.type(value).bytes();
-  return bytes;
 }
 
 double tensor_core_flops(const DevicePeaks& peaks, DType dtype) {

@@ -11,7 +11,7 @@ namespace demi::internal {
 /// size are left to the caller.
 [[nodiscard]] PrecisionPlan describe_precision(const plan::Plan& plan, const Backend& backend);
 
-/// What to change, the weightiest first. `bytes` are those that each op reads and writes.
+/// What to change, the weightiest first.
 [[nodiscard]] std::vector<std::string> precision_hints(const PrecisionPlan& precision,
                                                        const plan::Plan& plan,
                                                        const std::optional<DevicePeaks>& peaks);
@@ -19,9 +19,6 @@ namespace demi::internal {
 /// Whether cuDNN or cuBLASLt computes it, which choose between engines with and without tensor
 /// cores.
 [[nodiscard]] bool is_of_library(const OpPrecision& op);
-
-/// Bytes that a node reads and writes.
-[[nodiscard]] std::size_t moved_bytes(const ir::Graph& graph, const ir::Node& node);
 
 /// An extent of a product in 16 bits that is no multiple of 8, "1 input channel", or "".
 [[nodiscard]] std::string odd_extent(const ir::Graph& graph, const ir::Node& node);

@@ -6,6 +6,7 @@
 #include <demi/ops/matmul.h>
 #include <fmt/format.h>
 
+#include "src/ir/work.h"
 #include "src/training/memory/format.h"
 #include "src/training/precision/describe_precision.h"
 
@@ -47,7 +48,8 @@ class Hints {
 
  private:
   [[nodiscard]] double bytes_of(std::size_t i) const {
-    return static_cast<double>(moved_bytes(*plan_.graph, plan_.graph->node(plan_.steps[i].node)));
+    return static_cast<double>(
+        ir::moved_bytes(*plan_.graph, plan_.graph->node(plan_.steps[i].node)));
   }
 
   void about_the_device() {

@@ -21,8 +21,8 @@ std::string clipped(const std::string& text, std::size_t width) {
 
 std::string tensor_cores(const OpPrecision& op) {
   if (!op.multiplies) return "-";
-  if (op.uses_tensor_cores) return "yes";
-  return op.without_tensor_cores == "the library chooses on the device" ? "?" : "no";
+  if (!op.uses_tensor_cores) return "?";
+  return *op.uses_tensor_cores ? "yes" : "no";
 }
 
 /// Each distinct text with how many operations it is said of, in order of appearance.
@@ -106,7 +106,8 @@ std::string to_string(const PrecisionPlan& plan) {
     text += row(i + 1, op);
     timed = timed || op.seconds.has_value();
     seconds += op.seconds.value_or(0);
-    if (!op.without_tensor_cores.empty()) count(reasons, op.without_tensor_cores);
+    if (op.without_tensor_cores.empty()) continue;
+    count(reasons, tensor_cores(op) + ": " + op.without_tensor_cores);
   }
   if (timed) {
     text += fmt::format("{:>100}\n", fmt::format("all {:.1f}", seconds * 1e6));
@@ -117,9 +118,7 @@ std::string to_string(const PrecisionPlan& plan) {
     text += "est. us: none, as the peaks of this device are not known\n";
   }
   for (const auto& [reason, operations_of] : reasons) {
-    text += fmt::format("TC (tensor cores) {}: {} ({})\n",
-                        reason == "the library chooses on the device" ? "?" : "no", reason,
-                        operations(operations_of));
+    text += fmt::format("TC (tensor cores) {} ({})\n", reason, operations(operations_of));
   }
   text += fallbacks(plan);
   if (!plan.hints.empty()) text += "\nHints:\n";
