@@ -174,7 +174,7 @@ TEST_F(MemoryDeathTest, LargeFreedMemoryIsInaccessibleToKernels) {
 
 TEST_F(Memory, SmallFreedMemoryReadsAsNaN) {
 #ifdef __SANITIZE_ADDRESS__
-  GTEST_SKIP() << "AddressSanitizer stops at the read";
+  GTEST_SKIP() << "NOT TESTED, AddressSanitizer stops at the read";
 #endif
   const DeviceArray<float> keeps_the_chunk(1);
   float* x = nullptr;

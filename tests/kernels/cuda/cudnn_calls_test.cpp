@@ -1,10 +1,7 @@
 // cuDNN's calls for max-pooling and batch normalization beside our own kernels: the same results,
 // when each of the two is used, and what the calls refuse.
-#include <unistd.h>
-
 #include <array>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <memory>
 #include <stdexcept>
@@ -20,19 +17,20 @@
 
 #include "kernels/backend.h"
 #include "tests/kernels/cuda/cuda_kernels.h"
+#include "tests/kernels/cuda/kept_choices.h"
 #include "tests/support/environment.h"
 #include "tests/support/message_of.h"
 
 namespace demi {
 namespace {
 
-namespace fs = std::filesystem;
 using ops::Activation;
 using ops::BatchNormAttributes;
 using ops::Pool2DAttributes;
 using testing::Environment;
 using testing::expect_close;
 using testing::expect_identical;
+using testing::KeptChoices;
 using testing::random_tensor;
 using testing::rounding_unit;
 using testing::run_kernel;
@@ -304,12 +302,6 @@ TEST_F(PreferredKernels, HaveTwoNames) {
 /// What a new process would choose where kernels are measured.
 class MeasuredCalls : public CudnnCalls {
  protected:
-  void SetUp() override {
-    CudnnCalls::SetUp();
-    fs::remove_all(folder_);
-  }
-  void TearDown() override { fs::remove_all(folder_); }
-
   [[nodiscard]] static std::string choose() {
     const auto backend = make_backend("cuda-emu");
     const Attributes attributes = BatchNormAttributes{};
@@ -318,26 +310,15 @@ class MeasuredCalls : public CudnnCalls {
     return backend->select({"batch_norm_train", attributes, inputs, outputs}).kernel->name();
   }
 
-  [[nodiscard]] std::vector<fs::path> files() const {
-    std::vector<fs::path> list;
-    if (!fs::exists(folder_)) return list;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
-      if (entry.is_regular_file()) list.push_back(entry.path());
-    }
-    return list;
-  }
-
-  fs::path folder_ = fs::path(::testing::TempDir()) / ("demi_calls_" + std::to_string(getpid()));
-  Environment cache_{"DEMI_CACHE_DIR", folder_.string()};
-  Environment tune_{"DEMI_AUTOTUNE", "1"};
+  const KeptChoices choices_{"calls"};
   Environment preference_{"DEMI_PREFER", ""};
 };
 
 TEST_F(MeasuredCalls, AreUsedWhereTheyTakeLessTime) {
   // The emulator's time is the number of operations: three of ours, two with cuDNN.
   EXPECT_EQ(choose(), "cudnn");
-  ASSERT_EQ(files().size(), 1U);
-  nlohmann::json kept = nlohmann::json::parse(std::ifstream(files()[0]));
+  ASSERT_EQ(choices_.files().size(), 1U);
+  nlohmann::json kept = KeptChoices::read(choices_.files()[0]);
   const std::string key = kept.at("key");
   for (const char* part :
        {"cudnn 9", "sm_", "batch_norm_train", "epsilon=0.001", "float32[8, 4]"}) {
@@ -348,17 +329,17 @@ TEST_F(MeasuredCalls, AreUsedWhereTheyTakeLessTime) {
 
 TEST_F(MeasuredCalls, AreNotMeasuredAgain) {
   EXPECT_EQ(choose(), "cudnn");
-  ASSERT_EQ(files().size(), 1U);
-  nlohmann::json kept = nlohmann::json::parse(std::ifstream(files()[0]));
+  ASSERT_EQ(choices_.files().size(), 1U);
+  nlohmann::json kept = KeptChoices::read(choices_.files()[0]);
   kept["engine"] = 0;
-  std::ofstream(files()[0]) << kept;
+  std::ofstream(choices_.files()[0]) << kept;
   EXPECT_EQ(choose(), "packets") << "as if our kernel had been the faster one";
 }
 
 TEST_F(MeasuredCalls, AreNotMeasuredWhereOurKernelsAreWanted) {
   const Environment own("DEMI_PREFER", "own");
   EXPECT_EQ(choose(), "packets");
-  EXPECT_TRUE(files().empty());
+  EXPECT_TRUE(choices_.files().empty());
 }
 
 }  // namespace

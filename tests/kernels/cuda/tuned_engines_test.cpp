@@ -1,7 +1,4 @@
 // Which of cuDNN's engines is used where engines are measured, and that it is remembered.
-#include <unistd.h>
-
-#include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
@@ -14,14 +11,15 @@
 
 #include "kernels/backend.h"
 #include "kernels/cuda/cudnn/measurement.h"
+#include "tests/kernels/cuda/kept_choices.h"
 #include "tests/support/emulated_gpu.h"
 #include "tests/support/environment.h"
 
 namespace demi {
 namespace {
 
-namespace fs = std::filesystem;
 using testing::Environment;
+using testing::KeptChoices;
 
 TEST(PreferredEngine, IsTheFastestButForTies) {
   using cuda::cudnn::Measurement;
@@ -38,11 +36,9 @@ class TunedEngines : public testing::EmulatedGpuTest {
   void SetUp() override {
     EmulatedGpuTest::SetUp();
     if (IsSkipped()) return;
-    fs::remove_all(folder_);
     const std::string chosen = choose();
     if (chosen.rfind("cudnn", 0) != 0) GTEST_SKIP() << "NOT TESTED, no cuDNN: " << chosen;
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   /// What a new process would choose for a convolution: the kernel's description.
   [[nodiscard]] static std::string choose() {
@@ -53,27 +49,12 @@ class TunedEngines : public testing::EmulatedGpuTest {
     return backend->select({"conv2d", attributes, inputs, {&output, 1}}).kernel->description();
   }
 
-  [[nodiscard]] std::vector<fs::path> files() const {
-    std::vector<fs::path> list;
-    if (!fs::exists(folder_)) return list;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
-      if (entry.is_regular_file()) list.push_back(entry.path());
-    }
-    return list;
-  }
-  [[nodiscard]] static nlohmann::json read(const fs::path& file) {
-    std::ifstream stream(file);
-    return nlohmann::json::parse(stream);
-  }
-
-  fs::path folder_ = fs::path(::testing::TempDir()) / ("demi_tuned_" + std::to_string(getpid()));
-  Environment cache_{"DEMI_CACHE_DIR", folder_.string()};
-  Environment tune_{"DEMI_AUTOTUNE", "1"};
+  const KeptChoices choices_{"tuned"};
 };
 
 TEST_F(TunedEngines, AreKeptUnderEverythingTheyDependOn) {
-  ASSERT_EQ(files().size(), 1U);
-  const nlohmann::json kept = read(files()[0]);
+  ASSERT_EQ(choices_.files().size(), 1U);
+  const nlohmann::json kept = KeptChoices::read(choices_.files()[0]);
   const std::string key = kept.at("key");
   for (const char* part : {"cudnn 9", "sm_", "tf32=0 deterministic=1 workspace=33554432",
                            "conv2d n=2 h=8 w=8 ci=16 kh=3 kw=3 co=32", "x=float16"}) {
@@ -83,27 +64,27 @@ TEST_F(TunedEngines, AreKeptUnderEverythingTheyDependOn) {
 }
 
 TEST_F(TunedEngines, AreUsedInsteadOfMeasuringAgain) {
-  ASSERT_EQ(files().size(), 1U);
-  nlohmann::json kept = read(files()[0]);
+  ASSERT_EQ(choices_.files().size(), 1U);
+  nlohmann::json kept = KeptChoices::read(choices_.files()[0]);
   ASSERT_NE(kept.at("engine").get<int>(), 0) << "the test needs another engine than the chosen one";
   kept["engine"] = 0;
   kept["knobs"] = nlohmann::json::array();
-  std::ofstream(files()[0]) << kept;
+  std::ofstream(choices_.files()[0]) << kept;
   EXPECT_EQ(choose().rfind("cudnn: engine 0 ", 0), 0U) << choose();
 }
 
 TEST_F(TunedEngines, OfAFileThatIsNoUseAreMeasuredAgainWithAMessage) {
   const std::string chosen = choose();
-  nlohmann::json unknown = read(files()[0]);
+  nlohmann::json unknown = KeptChoices::read(choices_.files()[0]);
   unknown["engine"] = 1'000'000;
   for (const std::string& content : {std::string("{\"engine\": 3"), unknown.dump()}) {
-    std::ofstream(files()[0]) << content;
+    std::ofstream(choices_.files()[0]) << content;
     ::testing::internal::CaptureStderr();
     EXPECT_EQ(choose(), chosen);
     const std::string said = ::testing::internal::GetCapturedStderr();
     EXPECT_EQ(said.rfind("[cudnn] ", 0), 0U) << said;
-    EXPECT_EQ(files().size(), 1U);
-    EXPECT_NO_THROW((void)read(files()[0])) << "the file was not replaced";
+    EXPECT_EQ(choices_.files().size(), 1U);
+    EXPECT_NO_THROW((void)KeptChoices::read(choices_.files()[0])) << "the file was not replaced";
   }
 }
 
@@ -113,7 +94,7 @@ TEST_F(TunedEngines, AreThoseThatRunWhenTheyAreTimed) {
   const std::string best = choose();
   bool another = false;
   for (int calls = 0; calls < 200; ++calls) {
-    fs::remove_all(folder_);
+    choices_.clear();
     fail_after(calls, kNotSupported);
     std::string chosen;
     try {
@@ -130,10 +111,10 @@ TEST_F(TunedEngines, AreThoseThatRunWhenTheyAreTimed) {
 }
 
 TEST_F(TunedEngines, AreNotWrittenWhereThereIsNoFolder) {
-  fs::remove_all(folder_);
+  choices_.clear();
   const Environment none("DEMI_CACHE_DIR", "");
   EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
-  EXPECT_TRUE(files().empty());
+  EXPECT_TRUE(choices_.files().empty());
   const Environment unwritable("DEMI_CACHE_DIR", "/proc/demi");
   ::testing::internal::CaptureStderr();
   EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
@@ -141,10 +122,10 @@ TEST_F(TunedEngines, AreNotWrittenWhereThereIsNoFolder) {
 }
 
 TEST_F(TunedEngines, AreCudnnsFirstSuggestionWithoutMeasuring) {
-  fs::remove_all(folder_);
+  choices_.clear();
   const Environment off("DEMI_AUTOTUNE", "0");
   EXPECT_EQ(choose().rfind("cudnn: engine ", 0), 0U);
-  EXPECT_TRUE(files().empty());
+  EXPECT_TRUE(choices_.files().empty());
 }
 
 }  // namespace
