@@ -122,6 +122,9 @@ def read_options():
         if peer.partition(":")[0] not in PROGRAMS:
             fail(f"expected a peer that is one of {', '.join(PROGRAMS)}, and its mode. "
                  f"Received: '{peer}'.")
+    if not pathlib.Path(options.program).is_file():
+        fail(f"expected demi's benchmark program. Received: none at {options.program}; build it or "
+             "name it with --program.")
     if all(peer.startswith("onnxruntime") for peer in options.peers):
         fail("expected a peer that trains too, not only onnxruntime.")
     return options

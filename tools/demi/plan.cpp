@@ -102,16 +102,25 @@ Command add_plan_command(CLI::App& app) {
       ->add_option("--device-profile", request->profile,
                    "a GPU that need not be here: t4, a100, rtx4090, h100, h200, b200")
       ->excludes(device);
-  command->add_flag("--refusals", request->refusals,
-                    "print the kernels that were passed over, and why");
-  command->add_flag("--precision", request->precision,
-                    "print in which precision every operation computes, on what, what stays in "
-                    "float32 and why, and hints");
-  command->add_flag("--timeline", request->timeline, "print the live bytes at every call");
+  CLI::Option* refusals = command->add_flag("--refusals", request->refusals,
+                                            "print the kernels that were passed over, and why");
+  CLI::Option* timeline =
+      command->add_flag("--timeline", request->timeline, "print the live bytes at every call");
+  CLI::Option* compare =
+      command
+          ->add_option("--compare", request->compare,
+                       "print the memory under this policy and --policy side by side, and why")
+          ->check(CLI::Validator(models::check_policy, "POLICY"))
+          ->excludes(refusals)
+          ->excludes(timeline);
   command
-      ->add_option("--compare", request->compare,
-                   "print the memory under this policy and --policy side by side, and why")
-      ->check(CLI::Validator(models::check_policy, "POLICY"));
+      ->add_flag(
+          "--precision", request->precision,
+          "print in which precision every operation computes, on what, what stays in float32 "
+          "and why, and hints")
+      ->excludes(refusals)
+      ->excludes(timeline)
+      ->excludes(compare);
   command->add_option("--recompute", request->recompute,
                       "layers whose results are computed again for the backward half, or auto");
   command->add_option("--memory-limit", request->memory_limit,
